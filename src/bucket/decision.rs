@@ -1,0 +1,37 @@
+//! The answer to one request.
+
+use std::time::Duration;
+
+/// What a limiter says of one request, and of the bucket that it left behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a decision that nobody looks at limits nothing"]
+#[non_exhaustive]
+pub struct Decision {
+    /// Whether the request may pass. If so, its permits are consumed (not by a peek).
+    pub allowed: bool,
+    /// Permits that a full bucket of this quota holds: its burst.
+    pub limit: u64,
+    /// Permits that would pass right now, from 0 to `limit`.
+    pub remaining: u64,
+    /// Time until the bucket is full again if nothing else comes, rounded up to nanoseconds.
+    pub reset_after: Duration,
+    /// Time after which the same request passes if nothing else comes, rounded up to nanoseconds.
+    ///
+    /// `None` if it was allowed, and `None` if it never can be: its cost is above the burst.
+    pub retry_after: Option<Duration>,
+}
+
+impl Decision {
+    /// Whether no amount of waiting lets this request pass: its cost is above the burst.
+    ///
+    /// ```
+    /// use peerlimit::{Limiter, Quota};
+    ///
+    /// let limiter = Limiter::local(Quota::per_second(10));
+    /// assert!(limiter.check_n("key", 11).is_impossible());
+    /// assert!(!limiter.check_n("key", 10).is_impossible());
+    /// ```
+    pub const fn is_impossible(&self) -> bool {
+        !self.allowed && self.retry_after.is_none()
+    }
+}

@@ -1,0 +1,203 @@
+//! The generic cell rate algorithm (ITU-T I.371, annex A), and the two laws by which news from peers moves a bucket.
+
+use std::time::Duration;
+
+use super::{
+    Decision, Quota, Timestamp,
+    time::{TICKS_PER_NANO, saturating_nanos},
+};
+
+/// Theoretical arrival time: the instant at which a bucket would be full again, in sixteenths of a nanosecond.
+///
+/// `tokens = burst - max(0, TAT - now) / T`, with `T` the interval of one permit. A TAT at or before `now` is a full bucket, whatever
+/// its quota, so a bucket whose TAT is long past says nothing that its absence does not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tat(u64);
+
+impl Tat {
+    /// A bucket that was never touched.
+    pub const FULL: Self = Self(0);
+
+    /// Whether the bucket has been full at least since `since`.
+    pub const fn is_full_since(self, since: Timestamp) -> bool {
+        self.0 <= since.ticks()
+    }
+
+    /// Time until the bucket is full.
+    pub const fn until_full(self, now: Timestamp) -> Duration {
+        ticks_to_duration(self.0.saturating_sub(now.ticks()))
+    }
+}
+
+/// Permits missing until a bucket is full, in 1/65,536 of a permit: the form in which a level crosses the wire.
+///
+/// It depends neither on any clock nor on the quota of whoever reads it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Missing(u64);
+
+impl Missing {
+    const FRACTION_BITS: u32 = 16;
+
+    /// From its wire form.
+    pub const fn from_raw(raw: u64) -> Self {
+        Self(raw)
+    }
+
+    /// Its wire form: 1/65,536 of a permit.
+    pub const fn raw(self) -> u64 {
+        self.0
+    }
+
+    /// What is missing besides `permits` whole permits.
+    #[must_use]
+    pub const fn without(self, permits: u64) -> Self {
+        Self(self.0.saturating_sub(permits.saturating_mul(1 << Self::FRACTION_BITS)))
+    }
+}
+
+/// A quota in the units of the hot path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gcra {
+    /// `T`: the time of one permit, in ticks. Never 0.
+    interval: u64,
+    /// `burst * T`: how far a TAT may run ahead of now by admissions.
+    tolerance: u64,
+    /// `(burst + max_debt) * T`: how far a TAT may run ahead of now by any means (P4, P6).
+    floor: u64,
+    burst: u64,
+}
+
+impl Gcra {
+    /// The arithmetic of `quota`. Debt is bounded by one more burst.
+    pub const fn new(quota: &Quota) -> Self {
+        let interval = quota.interval_ticks();
+        // Both products fit: a refill takes at most ten years, 5.1e18 ticks.
+        let tolerance = quota.burst_size() * interval;
+        Self {
+            interval,
+            tolerance,
+            floor: tolerance * 2,
+            burst: quota.burst_size(),
+        }
+    }
+
+    /// `T` in ticks.
+    pub(crate) const fn interval(&self) -> u64 {
+        self.interval
+    }
+
+    /// Time from empty to full.
+    pub const fn refill_time(&self) -> Duration {
+        ticks_to_duration(self.tolerance)
+    }
+
+    /// The TAT after admitting `cost` permits now, or `None` where they do not fit.
+    ///
+    /// At `cost` 0 it says whether the bucket is out of debt.
+    #[inline]
+    pub const fn admit(&self, tat: Tat, now: Timestamp, cost: u64) -> Option<Tat> {
+        if cost > self.burst {
+            return None;
+        }
+        let now = now.ticks();
+        // `cost <= burst`, so the product is at most `tolerance`.
+        let after = max(tat.0, now).saturating_add(cost * self.interval);
+        if after - now <= self.tolerance { Some(Tat(after)) } else { None }
+    }
+
+    /// Ticks that may still be admitted: `remaining * T`, the part of the next permit included.
+    #[inline]
+    pub(crate) const fn slack(&self, tat: Tat, now: Timestamp) -> u64 {
+        self.tolerance.saturating_sub(tat.0.saturating_sub(now.ticks()))
+    }
+
+    /// What to answer of an admission that left `tat`.
+    #[inline]
+    pub const fn allowed(&self, tat: Tat, now: Timestamp) -> Decision {
+        Decision {
+            allowed: true,
+            limit: self.burst,
+            remaining: self.slack(tat, now) / self.interval,
+            reset_after: tat.until_full(now),
+            retry_after: None,
+        }
+    }
+
+    /// What to answer of a request for `cost` permits that `tat` does not admit.
+    pub const fn refused(&self, tat: Tat, now: Timestamp, cost: u64) -> Decision {
+        let retry_after = if cost > self.burst {
+            None
+        } else {
+            let ahead = tat.0.saturating_sub(now.ticks());
+            let wait = ahead.saturating_add(cost * self.interval).saturating_sub(self.tolerance);
+            Some(ticks_to_duration(wait))
+        };
+        Decision {
+            allowed: false,
+            limit: self.burst,
+            remaining: self.slack(tat, now) / self.interval,
+            reset_after: tat.until_full(now),
+            retry_after,
+        }
+    }
+
+    /// Additive law: `permits` are news, on top of what this bucket knows.
+    ///
+    /// `TAT = max(TAT, now) + permits * T`, but never beyond the debt floor. Never earlier than before.
+    #[must_use]
+    pub const fn charge(&self, tat: Tat, now: Timestamp, permits: u64) -> Tat {
+        if permits == 0 {
+            return tat;
+        }
+        let charged = max(tat.0, now.ticks()).saturating_add(permits.saturating_mul(self.interval));
+        self.above_floor(tat, now, charged)
+    }
+
+    /// Max law: another node saw `missing` permits missing; the later of two TATs is the better estimate.
+    ///
+    /// `TAT = max(TAT, now + missing * T)`, but never beyond the debt floor. Never earlier than before.
+    #[must_use]
+    pub const fn raise(&self, tat: Tat, now: Timestamp, missing: Missing) -> Tat {
+        let ticks = (missing.0 as u128 * self.interval as u128) >> Missing::FRACTION_BITS;
+        let ticks = if ticks > self.floor as u128 { self.floor } else { ticks as u64 };
+        if ticks == 0 {
+            return tat;
+        }
+        self.above_floor(tat, now, now.ticks().saturating_add(ticks))
+    }
+
+    /// What is missing until the bucket is full, rounded down: a level that is passed on never over-charges.
+    pub const fn missing(&self, tat: Tat, now: Timestamp) -> Missing {
+        let ahead = tat.0.saturating_sub(now.ticks());
+        let raw = ((ahead as u128) << Missing::FRACTION_BITS) / self.interval as u128;
+        Missing(if raw > u64::MAX as u128 { u64::MAX } else { raw as u64 })
+    }
+
+    /// `permits` of which `known` part of their age has been refilled: `permits * min(1, refill_time / age)`, rounded down.
+    ///
+    /// What was consumed earlier than one refill time ago has come back since (P4).
+    pub fn still_missing(&self, permits: u64, age: Duration) -> u64 {
+        let refill = self.tolerance / TICKS_PER_NANO;
+        let age = saturating_nanos(age);
+        if age <= refill {
+            return permits;
+        }
+        let scaled = u128::from(permits) * u128::from(refill) / u128::from(age);
+        u64::try_from(scaled).unwrap_or(u64::MAX)
+    }
+
+    const fn above_floor(&self, tat: Tat, now: Timestamp, wanted: u64) -> Tat {
+        let latest = now.ticks().saturating_add(self.floor);
+        let bounded = if wanted > latest { latest } else { wanted };
+        Tat(max(tat.0, bounded))
+    }
+}
+
+const fn max(a: u64, b: u64) -> u64 {
+    if a > b { a } else { b }
+}
+
+/// Rounded up: whoever waits that long is not early.
+const fn ticks_to_duration(ticks: u64) -> Duration {
+    Duration::from_nanos(ticks.div_ceil(TICKS_PER_NANO))
+}

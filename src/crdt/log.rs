@@ -1,0 +1,329 @@
+//! The replica log: every run's cells, in version order.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    hash::{BuildHasherDefault, Hasher},
+    time::Duration,
+};
+
+use smallvec::SmallVec;
+
+use crate::bucket::Timestamp;
+
+use super::{Cell, Count, Delta, Digest, Epoch, KeyRecord, News, RunCell, RunId, ScopeId, Version, held::Held};
+
+/// Bounds of a [`ReplicaLog`].
+#[derive(Clone, Copy, Debug)]
+pub struct LogLimits {
+    /// Most keys with cells of other runs. A delta for a key beyond is still charged, but leaves no baseline.
+    pub max_keys: usize,
+    /// Most runs. Cells of runs beyond are not kept.
+    pub max_runs: usize,
+}
+
+/// What became of a cell that arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applied {
+    /// A baseline was known; this is what it lacked. All zero if nothing.
+    News(News),
+    /// No baseline was known. A delta's own permits are all that can be charged; a record brings a level.
+    NoBaseline(News),
+    /// Refused: it is about our own run, or its version belongs to another cell. Nothing changed.
+    Refused,
+}
+
+/// All cells that one node holds. Used by the gossip task alone, so there are no locks in it.
+#[derive(Debug)]
+pub struct ReplicaLog {
+    own: RunId,
+    /// Epoch of own cells that are created next. Raised when own cells are dropped.
+    epoch: Epoch,
+    keys: HashMap<Digest, Entry, BuildHasherDefault<DigestHasher>>,
+    /// Ordered, so that nothing which reaches the wire depends on a hash seed.
+    runs: BTreeMap<RunId, Run>,
+    cells: usize,
+    limits: LogLimits,
+}
+
+#[derive(Debug)]
+struct Entry {
+    scope: ScopeId,
+    /// In no order, one for each run at most. Never empty.
+    cells: SmallVec<[Cell; 1]>,
+}
+
+#[derive(Debug, Default)]
+struct Run {
+    /// Exactly one place for each cell of this run that some entry holds: `order[cell.version] == entry's digest`.
+    order: BTreeMap<Version, Digest>,
+    held: Held,
+    /// When this node last knew that it missed nothing of this run.
+    in_step: Timestamp,
+}
+
+impl ReplicaLog {
+    /// An empty log of the run `own`.
+    pub fn new(own: RunId, limits: LogLimits) -> Self {
+        Self {
+            own,
+            epoch: Epoch::default(),
+            keys: HashMap::default(),
+            runs: BTreeMap::from([(own, Run::default())]),
+            cells: 0,
+            limits,
+        }
+    }
+
+    /// The run that this log belongs to.
+    pub fn own(&self) -> RunId {
+        self.own
+    }
+
+    /// Cells held, of all runs.
+    pub fn cells(&self) -> usize {
+        self.cells
+    }
+
+    /// Keys with at least one cell.
+    pub fn keys(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Raises our own cell of a key by `permits`, and gives it our next version.
+    pub fn publish(&mut self, scope: ScopeId, digest: Digest, permits: u64, now: Timestamp) -> Delta {
+        let own = self.runs.entry(self.own).or_default();
+        let version = own.held.upto().next();
+        own.held.cover(own.held.upto(), version);
+        let entry = self.keys.entry(digest).or_insert_with(|| Entry { scope, cells: SmallVec::new() });
+        let (before, after) = match entry.cells.iter_mut().find(|cell| cell.run == self.own) {
+            Some(cell) => {
+                own.order.remove(&cell.version);
+                let before = cell.count;
+                cell.count.permits = before.permits.saturating_add(permits);
+                cell.version = version;
+                cell.heard = now;
+                (before, cell.count)
+            }
+            None => {
+                let count = Count { epoch: self.epoch, permits };
+                entry.cells.push(Cell { run: self.own, count, version, heard: now });
+                self.cells += 1;
+                (Count { permits: 0, ..count }, count)
+            }
+        };
+        own.order.insert(version, digest);
+        Delta { scope, digest, epoch: after.epoch, from: before.permits, to: after.permits, version }
+    }
+
+    /// Merges a delta that `run` itself sent.
+    pub fn apply_delta(&mut self, run: RunId, delta: &Delta, now: Timestamp) -> Applied {
+        let count = Count { epoch: delta.epoch, permits: delta.to };
+        let arrival = Cell { run, count, version: delta.version, heard: now };
+        self.merge(delta.scope, delta.digest, arrival, Some(delta.from), now)
+    }
+
+    /// Merges one cell of a record that some member passed on.
+    pub fn apply_record(&mut self, record: &KeyRecord, cell: &RunCell, now: Timestamp) -> Applied {
+        let heard = now.saturating_sub(Duration::from_secs(cell.age_secs.into()));
+        let arrival = Cell { run: cell.run, count: cell.count, version: cell.version, heard };
+        self.merge(record.scope, record.digest, arrival, None, now)
+    }
+
+    /// `from` is the count at which the sender's own report begins; a record reports nothing of its own, only a state.
+    fn merge(&mut self, scope: ScopeId, digest: Digest, arrival: Cell, from: Option<u64>, now: Timestamp) -> Applied {
+        if arrival.run == self.own {
+            return Applied::Refused;
+        }
+        let reported = arrival.count.permits.saturating_sub(from.unwrap_or(arrival.count.permits));
+        let no_baseline = Applied::NoBaseline(News { recent: reported, ..News::default() });
+
+        if !self.runs.contains_key(&arrival.run) {
+            if self.runs.len() >= self.limits.max_runs {
+                return no_baseline;
+            }
+            self.runs.insert(arrival.run, Run { in_step: now, ..Run::default() });
+        }
+        let Some(run) = self.runs.get_mut(&arrival.run) else { return no_baseline };
+        let place = run.order.get(&arrival.version);
+
+        let known_keys = self.keys.len();
+        let entry = match self.keys.entry(digest) {
+            std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
+            std::collections::hash_map::Entry::Vacant(_) if known_keys >= self.limits.max_keys => return no_baseline,
+            std::collections::hash_map::Entry::Vacant(_) if place.is_some() => return Applied::Refused,
+            std::collections::hash_map::Entry::Vacant(vacant) => vacant.insert(Entry { scope, cells: SmallVec::new() }),
+        };
+
+        let Some(cell) = entry.cells.iter_mut().find(|cell| cell.run == arrival.run) else {
+            if place.is_some() {
+                return Applied::Refused;
+            }
+            entry.cells.push(arrival);
+            run.order.insert(arrival.version, digest);
+            self.cells += 1;
+            return no_baseline;
+        };
+        if arrival.count <= cell.count {
+            return Applied::News(News::default());
+        }
+        if place.is_some_and(|taken| *taken != digest) {
+            return Applied::Refused;
+        }
+        // A new epoch began at 0, and everything in it is news.
+        let baseline = if arrival.count.epoch > cell.count.epoch { 0 } else { cell.count.permits };
+        let fresh = arrival.count.permits.saturating_sub(baseline);
+        let recent = reported.min(fresh);
+        let gap = now.saturating_since(run.in_step.max(cell.heard));
+        let news = News { recent, missed: fresh - recent, gap };
+
+        cell.count = cell.count.merge(arrival.count);
+        cell.heard = cell.heard.max(arrival.heard);
+        if arrival.version > cell.version {
+            run.order.remove(&cell.version);
+            run.order.insert(arrival.version, digest);
+            cell.version = arrival.version;
+        }
+        Applied::News(news)
+    }
+
+    /// Notes that everything which `run` published in `(from, to]` has arrived. Returns whether nothing before is missing.
+    ///
+    /// A run of which nothing is known begins here, within the limits.
+    pub fn cover(&mut self, run: RunId, from: Version, to: Version, now: Timestamp) -> bool {
+        if run == self.own || (!self.runs.contains_key(&run) && self.runs.len() >= self.limits.max_runs) {
+            return true;
+        }
+        let run = self.runs.entry(run).or_default();
+        let contiguous = run.held.cover(from, to);
+        if contiguous {
+            run.in_step = now;
+        }
+        contiguous
+    }
+
+    /// Notes that at `at` the run had published nothing beyond `version`. If that is held here, nothing was missed until then.
+    pub fn note_in_step(&mut self, run: RunId, version: Version, at: Timestamp) {
+        if let Some(run) = self.runs.get_mut(&run)
+            && run.held.upto() >= version
+        {
+            run.in_step = run.in_step.max(at);
+        }
+    }
+
+    /// How long ago nothing of `run` was missed; zero for our own.
+    pub fn in_step_since(&self, run: RunId, now: Timestamp) -> Duration {
+        let since = if run == self.own { now } else { self.runs.get(&run).map_or(Timestamp::ZERO, |run| run.in_step) };
+        now.saturating_since(since)
+    }
+
+    /// The highest version of `run` up to which nothing is missing.
+    pub fn version_of(&self, run: RunId) -> Version {
+        self.runs.get(&run).map_or(Version::NONE, |run| run.held.upto())
+    }
+
+    /// Whether some delta of `run` is known to be lost or late.
+    pub fn has_gap(&self, run: RunId) -> bool {
+        self.runs.get(&run).is_some_and(|run| run.held.has_gap())
+    }
+
+    /// For each run the highest version up to which nothing is missing, in the order of the runs.
+    pub fn versions(&self) -> impl Iterator<Item = (RunId, Version)> + '_ {
+        self.runs.iter().map(|(id, run)| (*id, run.held.upto()))
+    }
+
+    /// Our own version: how much we have published.
+    pub fn own_version(&self) -> Version {
+        self.version_of(self.own)
+    }
+
+    /// Whether the log keeps anything of `run`.
+    pub fn has_cells_of(&self, run: RunId) -> bool {
+        self.runs.get(&run).is_some_and(|run| !run.order.is_empty())
+    }
+
+    /// The cells of a key, or none.
+    pub fn cells_of(&self, digest: Digest) -> &[Cell] {
+        self.keys.get(&digest).map_or(&[], |entry| &entry.cells)
+    }
+
+    pub(super) fn scope_of(&self, digest: Digest) -> Option<ScopeId> {
+        self.keys.get(&digest).map(|entry| entry.scope)
+    }
+
+    /// The cell of `run` with the highest version in `(low, below)`.
+    pub(super) fn newest_between(&self, run: RunId, low: Version, below: Version) -> Option<(Version, Digest)> {
+        if low.next() >= below {
+            return None;
+        }
+        let order = &self.runs.get(&run)?.order;
+        order.range(low.next()..below).next_back().map(|(version, digest)| (*version, *digest))
+    }
+
+    /// Drops up to `budget` cells that nobody published for `idle`, each run's oldest first, so that it costs what it drops.
+    /// Returns how many.
+    pub fn sweep(&mut self, idle: Duration, now: Timestamp, budget: usize) -> usize {
+        let mut dropped = 0;
+        for (id, run) in &mut self.runs {
+            let before = dropped;
+            while dropped < budget
+                && let Some(first) = run.order.first_entry()
+            {
+                let digest = *first.get();
+                let Some(entry) = self.keys.get_mut(&digest) else {
+                    debug_assert!(false, "a place without an entry");
+                    first.remove();
+                    continue;
+                };
+                let at = entry.cells.iter().position(|cell| cell.run == *id);
+                debug_assert!(at.is_some(), "a place without a cell");
+                if let Some(at) = at {
+                    if now.saturating_since(entry.cells[at].heard) < idle {
+                        break;
+                    }
+                    entry.cells.swap_remove(at);
+                    self.cells -= 1;
+                    dropped += 1;
+                }
+                if entry.cells.is_empty() {
+                    self.keys.remove(&digest);
+                }
+                first.remove();
+            }
+            if *id == self.own && dropped > before {
+                self.epoch = self.epoch.next();
+            }
+        }
+        dropped
+    }
+
+    /// Forgets the runs that have no cells left and that `keep` does not name. They do not come back from a slower peer: a
+    /// run without cells is only learned from itself.
+    pub fn forget_runs(&mut self, keep: impl Fn(RunId) -> bool) {
+        let own = self.own;
+        self.runs.retain(|id, run| *id == own || !run.order.is_empty() || keep(*id));
+    }
+}
+
+/// A digest is uniformly distributed: its first word is its hash.
+#[derive(Default)]
+struct DigestHasher(u64);
+
+impl Hasher for DigestHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        // `Digest` hashes as words, never as bytes; anything else still gets a usable hash.
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 ^= word;
+    }
+
+    // `[u64; 2]` writes its length first on some paths; it is the same for all.
+    fn write_usize(&mut self, _len: usize) {}
+}

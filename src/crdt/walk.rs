@@ -1,0 +1,131 @@
+//! A walk over everything that a peer lacks, newest first, a bounded piece at a time.
+
+use smallvec::SmallVec;
+
+use crate::bucket::{Missing, Timestamp};
+
+use super::{Digest, KeyRecord, ReplicaLog, RunCell, RunId, ScopeId, Version};
+
+/// Walks each run's cells from its newest to the first that the peer holds, all runs in turn, so that busy keys go first.
+///
+/// The walk keeps one position a run and no copy of anything: the log may change between two steps. A cell that is published
+/// anew meanwhile leaves the walk, and reaches the peer as news of its own.
+#[derive(Debug)]
+pub struct Walk {
+    /// In the order of the runs.
+    spans: Vec<Span>,
+    /// Whose turn it is.
+    turn: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    run: RunId,
+    /// The peer holds everything up to here.
+    low: Version,
+    /// We held everything up to here when the walk began.
+    high: Version,
+    /// Everything in `[cursor, high]` has been visited.
+    cursor: Version,
+}
+
+impl Walk {
+    /// Cells of one run that a turn visits.
+    const TURN: usize = 32;
+
+    /// A walk over what a peer lacks that holds `peer(run)` of each run.
+    pub fn new(log: &ReplicaLog, peer: impl Fn(RunId) -> Version) -> Self {
+        let spans = log.versions().filter_map(|(run, high)| {
+            let low = peer(run);
+            // `high` is below the last version, since the log counts up to it one by one or takes it from a bounded range.
+            (high > low).then_some(Span { run, low, high, cursor: Version::from_raw(high.raw().saturating_add(1)) })
+        });
+        Self { spans: spans.collect(), turn: 0 }
+    }
+
+    /// Whether there was nothing to walk over.
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// What the peer holds once it has everything from this walk.
+    pub fn covers(&self) -> impl Iterator<Item = (RunId, Version, Version)> + '_ {
+        self.spans.iter().map(|span| (span.run, span.low, span.high))
+    }
+
+    /// Hands the next records to `take` until that says no, or until the end. `level` tells what is missing in a bucket.
+    ///
+    /// Returns whether there is more. The record that `take` refused is not lost: it comes first in the next step.
+    pub fn step(
+        &mut self,
+        log: &ReplicaLog,
+        now: Timestamp,
+        mut level: impl FnMut(ScopeId, Digest) -> Option<Missing>,
+        mut take: impl FnMut(KeyRecord) -> bool,
+    ) -> bool {
+        let mut finished = 0;
+        while finished < self.spans.len() {
+            let turn = self.turn % self.spans.len();
+            let mut left = Self::TURN;
+            loop {
+                let span = self.spans[turn];
+                let Some((version, digest)) = log.newest_between(span.run, span.low, span.cursor) else {
+                    self.spans[turn].cursor = span.low;
+                    finished += 1;
+                    break;
+                };
+                if left == 0 {
+                    finished = 0;
+                    break;
+                }
+                if !self.was_visited(log, turn, digest)
+                    && let Some(scope) = log.scope_of(digest)
+                {
+                    let record = KeyRecord {
+                        scope,
+                        digest,
+                        missing: level(scope, digest),
+                        cells: self.cells(log, digest, now),
+                    };
+                    if !take(record) {
+                        return true;
+                    }
+                }
+                self.spans[turn].cursor = version;
+                left -= 1;
+            }
+            self.turn = turn + 1;
+        }
+        false
+    }
+
+    /// Whether the walk over another run came by this key, and so sent it.
+    fn was_visited(&self, log: &ReplicaLog, turn: usize, digest: Digest) -> bool {
+        log.cells_of(digest).iter().any(|cell| {
+            let at = self.span_of(cell.run);
+            at.is_some_and(|at| at != turn && (self.spans[at].cursor..=self.spans[at].high).contains(&cell.version) && cell.version > self.spans[at].low)
+        })
+    }
+
+    /// The cells that the peer lacks. Those of runs without a span it holds.
+    fn cells(&self, log: &ReplicaLog, digest: Digest, now: Timestamp) -> SmallVec<[RunCell; 2]> {
+        let lacking = log.cells_of(digest).iter().filter(|cell| {
+            self.span_of(cell.run).is_some_and(|at| cell.version > self.spans[at].low)
+        });
+        let sent = lacking.map(|cell| {
+            let age = now.saturating_since(cell.heard);
+            let age_secs = age.as_secs() + u64::from(age.subsec_nanos() > 0);
+            RunCell {
+                run: cell.run,
+                count: cell.count,
+                version: cell.version,
+                age_secs: u32::try_from(age_secs).unwrap_or(u32::MAX),
+            }
+        });
+        sent.collect()
+    }
+
+    fn span_of(&self, run: RunId) -> Option<usize> {
+        self.spans.binary_search_by_key(&run, |span| span.run).ok()
+    }
+}

@@ -1,0 +1,92 @@
+//! What an engine is told at its construction.
+
+use std::{net::SocketAddr, time::Duration};
+
+use crate::crdt::{DigestKey, LogLimits, RunId};
+
+use super::wire::{ClusterId, NodeName};
+
+/// The settings of one engine. Checked by whoever builds it; see `limiter::builder`.
+#[derive(Clone, Debug)]
+pub struct EngineConfig {
+    /// Which cluster this node belongs to.
+    pub cluster: ClusterId,
+    /// Its label.
+    pub name: NodeName,
+    /// Where peers reach it.
+    pub advertise: SocketAddr,
+    /// Which life of which process it is. Drawn at random.
+    pub run: RunId,
+    /// When it started, in milliseconds of the wall clock; see [`wire::Identity::started`](super::wire::Identity::started).
+    pub started: u64,
+    /// Seed of every choice that the engine makes.
+    pub seed: u64,
+    /// How often all unsent permits are told to all members.
+    pub sync_interval: Duration,
+    /// Shortest time between two rounds of eager pushes.
+    pub push_gap: Duration,
+    /// How often the node compares notes with one random member.
+    pub anti_entropy_interval: Duration,
+    /// What is dropped when idle; `None` keeps everything up to the caps.
+    pub sweeping: Option<Sweeping>,
+    /// The failure detector.
+    pub swim: SwimConfig,
+    /// Bounds of the replica log.
+    pub limits: LogLimits,
+}
+
+/// When idle keys go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sweeping {
+    /// How long a bucket has to be full, and a cell unpublished.
+    pub key_ttl: Duration,
+    /// Time for one round over everything.
+    pub interval: Duration,
+}
+
+/// The failure detector's times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SwimConfig {
+    /// How often one member is probed.
+    pub probe_interval: Duration,
+    /// How long a direct answer may take before others are asked to probe. Less than half of the interval.
+    pub probe_timeout: Duration,
+    /// How long a suspect may take to contradict.
+    pub suspicion_timeout: Duration,
+    /// How often members held down are announced to.
+    pub reconnect_interval: Duration,
+    /// How long members held down are remembered.
+    pub forget_after: Duration,
+}
+
+impl Default for SwimConfig {
+    fn default() -> Self {
+        Self {
+            probe_interval: Duration::from_secs(1),
+            probe_timeout: Duration::from_millis(300),
+            suspicion_timeout: Duration::from_secs(3),
+            reconnect_interval: Duration::from_secs(10),
+            forget_after: Duration::from_secs(60 * 60),
+        }
+    }
+}
+
+impl EngineConfig {
+    /// Settings of a node `name` that is reached at `advertise`, with the defaults for everything else.
+    pub fn new(name: NodeName, advertise: SocketAddr, run: RunId) -> Self {
+        Self {
+            cluster: ClusterId::new(&DigestKey::PUBLIC, ""),
+            name,
+            advertise,
+            run,
+            started: 0,
+            seed: run.raw(),
+            sync_interval: Duration::from_millis(200),
+            push_gap: Duration::from_millis(5),
+            anti_entropy_interval: Duration::from_secs(1),
+            sweeping: Some(Sweeping { key_ttl: Duration::from_secs(600), interval: Duration::from_secs(60) }),
+            swim: SwimConfig::default(),
+            limits: LogLimits { max_keys: 1 << 20, max_runs: super::wire::MAX_RUNS },
+        }
+    }
+}

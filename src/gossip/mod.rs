@@ -1,0 +1,22 @@
+//! The gossip engine, without I/O: events and bytes in, bytes and events out.
+//!
+//! Time, randomness and bytes are arguments, so that whole clusters run in one thread in virtual time. [`Engine`] is the entry;
+//! its parts are the [membership](membership) by SWIM, the [push](push) of what was admitted here, and the
+//! [anti-entropy](sync) that repairs what pushes lost and brings newcomers up to date.
+
+mod config;
+mod engine;
+mod membership;
+mod push;
+mod stats;
+mod sync;
+mod timers;
+pub mod wire;
+
+#[cfg(test)]
+mod tests;
+
+pub use config::{EngineConfig, SwimConfig, Sweeping};
+pub use engine::{Engine, Event, MemberInfo, StreamCommand, StreamId, Transmit};
+pub use membership::Liveness;
+pub use stats::{Drops, GossipStats};

@@ -1,0 +1,81 @@
+//! What the engine counts.
+
+/// Counters of one engine since its start, and sizes as they are now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GossipStats {
+    /// Cells held now, of all runs.
+    pub cells: u64,
+    /// Runs known now, our own included.
+    pub runs: u64,
+    /// Peers held alive now, ourselves not included.
+    pub peers: u64,
+    /// Datagrams and stream frames received.
+    pub frames_in: u64,
+    /// Datagrams and stream frames sent.
+    pub frames_out: u64,
+    /// Bytes in received frames.
+    pub bytes_in: u64,
+    /// Bytes in sent frames.
+    pub bytes_out: u64,
+    /// Cells merged that brought news.
+    pub merges: u64,
+    /// Delta frames that showed an earlier one to be lost or late.
+    pub gaps: u64,
+    /// Permits told to peers.
+    pub published: u64,
+    /// Rounds of eager pushes.
+    pub pushes: u64,
+    /// Anti-entropy exchanges that ended well.
+    pub syncs: u64,
+    /// Anti-entropy exchanges that broke off.
+    pub syncs_failed: u64,
+    /// Cells dropped because nobody published them for the time to live.
+    pub cells_evicted: u64,
+    /// Frames dropped, by cause.
+    pub drops: Drops,
+}
+
+/// Frames and cells dropped, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Drops {
+    /// Longer than a datagram may be, or shorter than a header.
+    pub bad_length: u64,
+    /// In another wire format.
+    pub version: u64,
+    /// Of another cluster.
+    pub foreign_cluster: u64,
+    /// With a tag of a newer build, or one that does not belong on this way.
+    pub unknown_tag: u64,
+    /// With a body that is not what its tag promises.
+    pub malformed: u64,
+    /// Deltas or records of somebody who is no member.
+    pub not_a_member: u64,
+    /// SWIM messages that foca refused.
+    pub swim: u64,
+    /// Cells that claim to be ours, or a version that belongs to another cell.
+    pub cells_refused: u64,
+    /// Streams refused because there were too many.
+    pub streams_refused: u64,
+}
+
+impl Drops {
+    /// All together.
+    pub fn total(&self) -> u64 {
+        let Self {
+            bad_length,
+            version,
+            foreign_cluster,
+            unknown_tag,
+            malformed,
+            not_a_member,
+            swim,
+            cells_refused,
+            streams_refused,
+        } = self;
+        [bad_length, version, foreign_cluster, unknown_tag, malformed, not_a_member, swim, cells_refused, streams_refused]
+            .into_iter()
+            .sum()
+    }
+}

@@ -1,0 +1,171 @@
+//! Anti-entropy: one exchange with one peer over one stream.
+//!
+//! It repairs what datagrams lost, carries news around a cut between two nodes, and is the join: a newcomer holds nothing, so it
+//! gets everything that is still alive.
+
+use std::{collections::BTreeMap, hash::Hasher, time::Duration};
+
+use siphasher::sip::SipHasher13;
+
+use crate::{
+    bucket::{Missing, Timestamp},
+    crdt::{Digest, ReplicaLog, RunId, ScopeId, Version, Walk},
+};
+
+use super::wire::{Covered, HeldRun, MAX_RUNS, RecordBatch, SyncMessage};
+
+/// How long an exchange may make no progress.
+pub(super) const STALL: Duration = Duration::from_secs(5);
+
+/// One end of an exchange.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    opened_here: bool,
+    /// Whether our `Versions` went out.
+    told: bool,
+    /// What the peer lacks, once it has told what it holds.
+    walk: Option<Walk>,
+    walked: bool,
+    received_all: bool,
+    theirs: BTreeMap<RunId, HeldRun>,
+    /// When it last made progress.
+    pub(super) active: Timestamp,
+}
+
+/// What came of a message.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Step {
+    /// Records to merge.
+    pub(super) records: Option<RecordBatch>,
+    /// Ranges that arrived completely.
+    pub(super) covered: Vec<Covered>,
+    /// What the peer was found to hold.
+    pub(super) theirs: Vec<HeldRun>,
+}
+
+/// The peer does not keep to the protocol.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct OutOfTurn;
+
+impl Exchange {
+    pub(super) fn new(opened_here: bool, now: Timestamp) -> Self {
+        Self {
+            opened_here,
+            told: false,
+            walk: None,
+            walked: false,
+            received_all: false,
+            theirs: BTreeMap::new(),
+            active: now,
+        }
+    }
+
+    pub(super) fn opened_here(&self) -> bool {
+        self.opened_here
+    }
+
+    /// Whether both sides have all they wanted.
+    pub(super) fn is_over(&self) -> bool {
+        self.walked && self.received_all
+    }
+
+    /// What to say first on a stream that we opened.
+    pub(super) fn open(log: &ReplicaLog) -> SyncMessage {
+        SyncMessage::Summary(summary(log))
+    }
+
+    /// Takes a message of the run `sender`. Returns what to do with its contents, and what to answer at once.
+    pub(super) fn handle(
+        &mut self,
+        sender: RunId,
+        message: SyncMessage,
+        log: &ReplicaLog,
+        now: Timestamp,
+    ) -> Result<(Step, Option<SyncMessage>), OutOfTurn> {
+        self.active = now;
+        let mut step = Step::default();
+        let answer = match message {
+            SyncMessage::Summary(theirs) if !self.opened_here && !self.told => {
+                self.told = true;
+                if theirs == summary(log) {
+                    self.end_in_step(sender, log, &mut step);
+                    Some(SyncMessage::InStep)
+                } else {
+                    Some(versions(log, now))
+                }
+            }
+            SyncMessage::InStep if self.opened_here && !self.told => {
+                self.end_in_step(sender, log, &mut step);
+                None
+            }
+            SyncMessage::Versions(theirs) if self.walk.is_none() && self.opened_here != self.told => {
+                self.theirs = theirs.into_iter().map(|held| (held.run, held)).collect();
+                self.walk = Some(Walk::new(log, |run| self.theirs.get(&run).map_or(Version::NONE, |held| held.version)));
+                let first = !self.told;
+                self.told = true;
+                first.then(|| versions(log, now))
+            }
+            SyncMessage::Records(batch) if self.told && !self.received_all => {
+                step.records = Some(batch);
+                None
+            }
+            SyncMessage::Done(covered) if self.told && !self.received_all => {
+                self.received_all = true;
+                step.covered = covered;
+                step.theirs = self.theirs.values().copied().collect();
+                None
+            }
+            _ => return Err(OutOfTurn),
+        };
+        Ok((step, answer))
+    }
+
+    /// The next piece for the peer, once the last one is written; `None` while there is nothing to say.
+    pub(super) fn next_piece(
+        &mut self,
+        log: &ReplicaLog,
+        now: Timestamp,
+        level: impl FnMut(ScopeId, Digest) -> Option<Missing>,
+    ) -> Option<SyncMessage> {
+        let walk = self.walk.as_mut().filter(|_| !self.walked)?;
+        self.active = now;
+        let mut batch = RecordBatch::default();
+        let more = walk.step(log, now, level, |record| batch.push(record));
+        if !batch.is_empty() {
+            debug_assert!(more || !self.walked, "a walk ends once");
+            return Some(SyncMessage::Records(batch));
+        }
+        self.walked = true;
+        let covered = walk.covers().map(|(run, from, to)| Covered { run, from, to });
+        Some(SyncMessage::Done(covered.collect()))
+    }
+
+    /// The peer holds what we hold; for its own run that is all there is.
+    fn end_in_step(&mut self, sender: RunId, log: &ReplicaLog, step: &mut Step) {
+        self.walked = true;
+        self.received_all = true;
+        step.theirs = vec![HeldRun { run: sender, version: log.version_of(sender), age_secs: 0 }];
+    }
+}
+
+fn versions(log: &ReplicaLog, now: Timestamp) -> SyncMessage {
+    let held = log.versions().map(|(run, version)| {
+        let age = log.in_step_since(run, now);
+        let age_secs = u32::try_from(age.as_secs()).unwrap_or(u32::MAX).saturating_add(u32::from(age.subsec_nanos() > 0));
+        HeldRun { run, version, age_secs }
+    });
+    SyncMessage::Versions(held.take(MAX_RUNS).collect())
+}
+
+/// A digest of what a log holds: 64 bits, the same on every platform. A collision costs one skipped exchange.
+fn summary(log: &ReplicaLog) -> u64 {
+    let mut hasher = SipHasher13::new();
+    for (run, version) in log.versions() {
+        // A run that never published says nothing, and whether a node has heard of it is no difference.
+        if version != Version::NONE {
+            hasher.write(&run.raw().to_le_bytes());
+            hasher.write(&version.raw().to_le_bytes());
+        }
+    }
+    hasher.finish()
+}

@@ -1,0 +1,154 @@
+//! The scopes of one node: quotas under names.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use parking_lot::RwLock;
+
+use crate::{
+    bucket::{Gcra, Quota},
+    crdt::{DigestKey, KeyHasher, ScopeId},
+};
+
+use super::Rule;
+
+/// A scope's number on this node. It never crosses the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ScopeIndex(u16);
+
+/// A named quota with its own key space.
+#[derive(Debug)]
+pub struct ScopeSpec {
+    index: ScopeIndex,
+    id: ScopeId,
+    name: Box<str>,
+    quota: Quota,
+    gcra: Gcra,
+    hasher: KeyHasher,
+    /// See [`Rule::push_weight`]. Written by the gossip task when membership changes, read by every decision; a stale value only
+    /// moves a push by one step, so Relaxed.
+    push_weight: AtomicU64,
+}
+
+impl ScopeSpec {
+    /// The scope's number on this node.
+    pub fn index(&self) -> ScopeIndex {
+        self.index
+    }
+
+    /// The scope on the wire.
+    pub fn id(&self) -> ScopeId {
+        self.id
+    }
+
+    /// The scope's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The quota of every key in it.
+    pub fn quota(&self) -> &Quota {
+        &self.quota
+    }
+
+    /// The quota's arithmetic.
+    pub fn gcra(&self) -> &Gcra {
+        &self.gcra
+    }
+
+    /// What digests its keys.
+    pub fn hasher(&self) -> &KeyHasher {
+        &self.hasher
+    }
+
+    /// What a decision in this scope needs.
+    #[inline]
+    pub fn rule(&self) -> Rule {
+        Rule {
+            scope: self.index,
+            gcra: self.gcra,
+            push_weight: self.push_weight.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Countdown rule: a key is urgent once its unsent permits reach `max(1, eps * remaining / peers)` with `eps` = 1/2, that is
+    /// once `unsent * 2 * peers * T >= slack`.
+    fn set_peers(&self, peers: usize) {
+        let weight = (peers as u64).saturating_mul(2).saturating_mul(self.gcra.interval());
+        self.push_weight.store(weight, Ordering::Relaxed);
+    }
+}
+
+/// The scopes of one node. Scopes are only ever added, so an index stays good.
+#[derive(Debug, Default)]
+pub struct Scopes {
+    inner: RwLock<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    specs: Vec<Arc<ScopeSpec>>,
+    by_id: HashMap<ScopeId, ScopeIndex>,
+    peers: usize,
+}
+
+impl Scopes {
+    /// Most scopes of one node.
+    pub const MAX: usize = u16::MAX as usize + 1;
+
+    /// The scope of that name, added with `quota` if it is new, or `None` beyond [`Scopes::MAX`].
+    ///
+    /// A scope that is there keeps its quota.
+    pub fn get_or_add(&self, key: &DigestKey, name: &str, quota: Quota) -> Option<Arc<ScopeSpec>> {
+        let id = key.scope_id(name);
+        let mut inner = self.inner.write();
+        if let Some(index) = inner.by_id.get(&id) {
+            return Some(Arc::clone(&inner.specs[usize::from(index.0)]));
+        }
+        let index = ScopeIndex(u16::try_from(inner.specs.len()).ok()?);
+        let spec = Arc::new(ScopeSpec {
+            index,
+            id,
+            name: name.into(),
+            quota,
+            gcra: Gcra::new(&quota),
+            hasher: key.hasher(name),
+            push_weight: AtomicU64::new(0),
+        });
+        spec.set_peers(inner.peers);
+        inner.specs.push(Arc::clone(&spec));
+        inner.by_id.insert(id, index);
+        Some(spec)
+    }
+
+    /// The scope at `index`.
+    pub fn get(&self, index: ScopeIndex) -> Option<Arc<ScopeSpec>> {
+        self.inner.read().specs.get(usize::from(index.0)).cloned()
+    }
+
+    /// The scope that peers call `id`, if this node has it.
+    pub fn find(&self, id: ScopeId) -> Option<Arc<ScopeSpec>> {
+        let inner = self.inner.read();
+        let index = inner.by_id.get(&id)?;
+        inner.specs.get(usize::from(index.0)).cloned()
+    }
+
+    /// How many scopes there are.
+    pub fn len(&self) -> usize {
+        self.inner.read().specs.len()
+    }
+
+    /// Tells every scope, also those still to come, how many peers wait for its news.
+    pub fn set_peers(&self, peers: usize) {
+        let mut inner = self.inner.write();
+        inner.peers = peers;
+        for spec in &inner.specs {
+            spec.set_peers(peers);
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Scenarios as data: nodes, load, faults, and what has to hold.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use peerlimit::{Quota, gossip::EngineConfig};
+use rand::RngExt;
+
+use super::{
+    cluster::Cluster,
+    network::{Cut, Link},
+    oracle::{Oracle, Tally},
+};
+
+/// One scenario. The seed decides everything that is left to chance.
+#[derive(Clone)]
+pub struct Scenario {
+    pub name: &'static str,
+    pub quota: Quota,
+    pub nodes: usize,
+    pub link: Link,
+    pub cuts: Vec<Cut>,
+    pub load: Vec<Load>,
+    pub script: Vec<(Duration, Step)>,
+    /// Nodes that start at the beginning.
+    pub first: std::ops::Range<usize>,
+    pub duration: Duration,
+    pub tune: fn(&mut EngineConfig),
+    pub check: fn(&mut Outcome<'_>),
+}
+
+/// Requests on one key.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    pub key: &'static str,
+    pub from: Duration,
+    pub until: Duration,
+    /// Requests in a second over all nodes, at random times.
+    pub rate: f64,
+    pub spread: Spread,
+}
+
+/// Which node a request goes to.
+#[derive(Clone, Copy, Debug)]
+pub enum Spread {
+    /// Any node that serves.
+    Even,
+    /// This node, or any that serves while it does not.
+    Node(usize),
+    /// One node after the other, each for so long.
+    Moving(Duration),
+}
+
+/// What happens to a node.
+#[derive(Clone, Copy, Debug)]
+pub enum Step {
+    Start(usize),
+    Crash(usize),
+    Leave(usize),
+}
+
+/// What came of a run.
+pub struct Outcome<'a> {
+    pub seed: u64,
+    pub cluster: &'a mut Cluster,
+    /// By key.
+    pub keys: BTreeMap<&'static str, Tally>,
+    /// By key and second.
+    pub seconds: BTreeMap<(&'static str, u64), Tally>,
+}
+
+impl Outcome<'_> {
+    /// Of the first key.
+    pub fn tally(&self) -> Tally {
+        self.keys.values().next().copied().unwrap_or_default()
+    }
+
+    pub fn total(&self) -> Tally {
+        let mut total = Tally::default();
+        for tally in self.keys.values() {
+            total.add(tally);
+        }
+        total
+    }
+}
+
+impl Load {
+    pub fn even(key: &'static str, rate: f64, from: u64, until: u64) -> Self {
+        Self { key, rate, from: Duration::from_secs(from), until: Duration::from_secs(until), spread: Spread::Even }
+    }
+
+    pub fn spread(self, spread: Spread) -> Self {
+        Self { spread, ..self }
+    }
+}
+
+impl Scenario {
+    /// A quiet cluster on a LAN with 100 per second, burst 50.
+    pub fn new(name: &'static str, nodes: usize, secs: u64) -> Self {
+        Self {
+            name,
+            quota: Quota::per_second(100).burst(50),
+            nodes,
+            link: Link::LAN,
+            cuts: Vec::new(),
+            load: Vec::new(),
+            script: Vec::new(),
+            first: 0..nodes,
+            duration: Duration::from_secs(secs),
+            tune: |_| {},
+            check: |_| {},
+        }
+    }
+
+    pub fn at(mut self, secs: f64, step: Step) -> Self {
+        self.script.push((Duration::from_secs_f64(secs), step));
+        self
+    }
+
+    pub fn load(mut self, load: Load) -> Self {
+        self.load.push(load);
+        self
+    }
+
+    /// Plays it with `seed`.
+    pub fn run(&self, seed: u64, trace: bool) {
+        let mut cluster = Cluster::new(seed, self.nodes, self.quota, self.link, self.tune);
+        cluster.cuts.clone_from(&self.cuts);
+        cluster.trace = trace;
+        let mut oracles: BTreeMap<&'static str, Oracle> = BTreeMap::new();
+        let mut seconds: BTreeMap<(&'static str, u64), Tally> = BTreeMap::new();
+
+        for node in self.first.clone() {
+            // A deployment does not start all nodes in one instant.
+            let at = Duration::from_millis(cluster.rng.random_range(0..500));
+            cluster.run_until(at.max(cluster.now));
+            cluster.start(node);
+        }
+        let mut script: Vec<_> = self.script.clone();
+        script.sort_by_key(|(at, _)| *at);
+        let mut script = script.into_iter().peekable();
+        let mut arrivals: Vec<Option<Duration>> = self.load.iter().map(|load| Some(load.from)).collect();
+        for (load, at) in self.load.iter().zip(&mut arrivals) {
+            *at = load.next_after(load.from, &mut cluster);
+        }
+
+        loop {
+            let arrival = arrivals.iter().enumerate().filter_map(|(index, at)| Some(((*at)?, index))).min();
+            let step = script.peek().map(|(at, _)| *at);
+            match (arrival, step) {
+                (Some((at, _)), Some(step)) if step <= at => self.step(&mut cluster, &mut script),
+                (None, Some(_)) => self.step(&mut cluster, &mut script),
+                (Some((at, index)), _) => {
+                    let load = &self.load[index];
+                    arrivals[index] = load.next_after(at, &mut cluster);
+                    cluster.run_until(at);
+                    let Some(node) = load.target(at, &mut cluster) else { continue };
+                    let digest = cluster.digest(load.key);
+                    let allowed = cluster.check(node, digest);
+                    let oracle = oracles.entry(load.key).or_insert_with(|| Oracle::new(self.quota));
+                    let before = oracle.tally;
+                    let central = oracle.arrival(at, allowed);
+                    if trace && allowed != central {
+                        eprintln!("{:>12.6} node {node} says {allowed} to {}, central {central}", at.as_secs_f64(), load.key);
+                    }
+                    let second = seconds.entry((load.key, at.as_secs())).or_default();
+                    second.offered += oracle.tally.offered - before.offered;
+                    second.admitted += oracle.tally.admitted - before.admitted;
+                    second.central += oracle.tally.central - before.central;
+                }
+                (None, None) => break,
+            }
+        }
+        cluster.run_until(self.duration);
+        let keys = oracles.into_iter().map(|(key, oracle)| (key, oracle.tally)).collect();
+        (self.check)(&mut Outcome { seed, cluster: &mut cluster, keys, seconds });
+    }
+
+    fn step(&self, cluster: &mut Cluster, script: &mut impl Iterator<Item = (Duration, Step)>) {
+        let Some((at, step)) = script.next() else { return };
+        cluster.run_until(at);
+        match step {
+            Step::Start(node) => cluster.start(node),
+            Step::Crash(node) => cluster.crash(node),
+            Step::Leave(node) => cluster.leave(node),
+        }
+    }
+}
+
+impl Load {
+    /// The next request after `at`, at exponentially distributed distances.
+    fn next_after(&self, at: Duration, cluster: &mut Cluster) -> Option<Duration> {
+        let wait = -(1.0 - cluster.rng.random::<f64>()).ln() / self.rate;
+        let next = at + Duration::from_secs_f64(wait);
+        (next < self.until).then_some(next)
+    }
+
+    /// The node that gets a request at `at`, if any serves.
+    fn target(&self, at: Duration, cluster: &mut Cluster) -> Option<usize> {
+        let serving = cluster.serving();
+        if serving.is_empty() {
+            return None;
+        }
+        let wanted = match self.spread {
+            Spread::Even => None,
+            Spread::Node(node) => Some(node),
+            Spread::Moving(each) => Some((at.as_nanos() / each.as_nanos()) as usize % cluster.size()),
+        };
+        match wanted {
+            Some(node) if serving.contains(&node) => Some(node),
+            _ => Some(serving[cluster.rng.random_range(0..serving.len())]),
+        }
+    }
+}

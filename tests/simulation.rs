@@ -1,0 +1,168 @@
+//! Promises of the whole cluster, in virtual time. See `sim` for how to repeat a failure.
+
+mod sim;
+
+use std::time::Duration;
+
+use sim::{
+    network::{Cut, Link},
+    play,
+    scenario::{Load, Outcome, Scenario, Spread, Step},
+};
+
+/// Seeds a scenario is played with where the environment does not say.
+const SEEDS: u64 = 200;
+
+/// 80 % of the quota of 100 per second.
+const BELOW: f64 = 80.0;
+
+fn nobody_is_refused_wrongly(outcome: &mut Outcome<'_>) {
+    let total = outcome.total();
+    assert!(total.offered > 0, "no load");
+    assert_eq!(total.refused_wrongly, 0, "seed {}: {total:?}", outcome.seed);
+}
+
+fn everybody_sees_everybody(outcome: &mut Outcome<'_>) {
+    assert!(outcome.cluster.all_see_all(), "seed {}: members differ", outcome.seed);
+}
+
+#[test]
+fn all_nodes_find_each_other_and_agree_on_what_was_spent() {
+    let scenario = Scenario {
+        link: Link::LAN.with_loss(0.1).with_duplicates(0.1),
+        check: |outcome| {
+            everybody_sees_everybody(outcome);
+            let key = outcome.cluster.digest("key");
+            for node in 0..5 {
+                let remaining = outcome.cluster.remaining(node, key);
+                assert!(remaining <= 12, "seed {}: node {node} believes {remaining} of 50 left", outcome.seed);
+            }
+        },
+        ..Scenario::new("all_nodes_find_each_other_and_agree_on_what_was_spent", 5, 10)
+    }
+    .load(Load::even("key", 400.0, 5, 10));
+    play(&scenario, SEEDS);
+}
+
+#[test]
+fn a_newcomer_refuses_nothing_that_a_central_bucket_would_pass() {
+    let scenario = Scenario {
+        first: 0..4,
+        check: |outcome| {
+            nobody_is_refused_wrongly(outcome);
+            everybody_sees_everybody(outcome);
+        },
+        ..Scenario::new("a_newcomer_refuses_nothing_that_a_central_bucket_would_pass", 5, 90)
+    }
+    .at(60.0, Step::Start(4))
+    .load(Load::even("key", BELOW, 2, 90));
+    play(&scenario, SEEDS);
+}
+
+#[test]
+fn a_restarted_node_is_charged_nothing_for_its_past() {
+    let scenario = Scenario {
+        check: |outcome| {
+            nobody_is_refused_wrongly(outcome);
+            everybody_sees_everybody(outcome);
+        },
+        ..Scenario::new("a_restarted_node_is_charged_nothing_for_its_past", 5, 60)
+    }
+    .at(30.0, Step::Crash(2))
+    .at(30.5, Step::Start(2))
+    .load(Load::even("key", BELOW, 2, 60));
+    play(&scenario, SEEDS);
+}
+
+#[test]
+fn a_rolling_deploy_refuses_nothing() {
+    let mut scenario = Scenario {
+        check: |outcome| {
+            nobody_is_refused_wrongly(outcome);
+            everybody_sees_everybody(outcome);
+        },
+        ..Scenario::new("a_rolling_deploy_refuses_nothing", 5, 70)
+    }
+    .load(Load::even("key", BELOW, 2, 70));
+    for node in 0..5 {
+        let at = 20.0 + 6.0 * node as f64;
+        scenario = scenario.at(at, Step::Leave(node)).at(at + 2.0, Step::Start(node));
+    }
+    play(&scenario, SEEDS);
+}
+
+#[test]
+fn an_evicted_key_is_learned_anew_without_a_refusal() {
+    let scenario = Scenario {
+        tune: |config| {
+            config.sweeping = Some(peerlimit::gossip::Sweeping { key_ttl: Duration::from_secs(5), interval: Duration::from_secs(1) });
+        },
+        check: |outcome| {
+            nobody_is_refused_wrongly(outcome);
+            for node in 0..3 {
+                assert_eq!(outcome.cluster.table(node).stats().keys, 0, "seed {}: a bucket stayed", outcome.seed);
+                assert_eq!(outcome.cluster.engine(node).stats().cells, 0, "seed {}: a cell stayed", outcome.seed);
+            }
+        },
+        ..Scenario::new("an_evicted_key_is_learned_anew_without_a_refusal", 3, 60)
+    }
+    .load(Load::even("key", BELOW, 2, 12))
+    .load(Load::even("key", BELOW, 22, 32))
+    .load(Load::even("key", BELOW, 40, 50));
+    play(&scenario, SEEDS);
+}
+
+#[test]
+fn a_healed_partition_refuses_nothing_for_what_was_consumed_meanwhile() {
+    let scenario = Scenario {
+        cuts: vec![Cut::between(20, 80, 0..2, 2..5)],
+        check: |outcome| {
+            nobody_is_refused_wrongly(outcome);
+            everybody_sees_everybody(outcome);
+        },
+        ..Scenario::new("a_healed_partition_refuses_nothing_for_what_was_consumed_meanwhile", 5, 120)
+    }
+    .load(Load::even("key", BELOW, 2, 120));
+    play(&scenario, SEEDS);
+}
+
+#[test]
+fn traffic_that_moves_from_one_member_to_another_is_not_refused() {
+    let scenario = Scenario {
+        check: nobody_is_refused_wrongly,
+        ..Scenario::new("traffic_that_moves_from_one_member_to_another_is_not_refused", 3, 60)
+    }
+    .load(Load::even("key", BELOW, 2, 60).spread(Spread::Moving(Duration::from_secs(7))));
+    play(&scenario, SEEDS);
+}
+
+#[test]
+fn a_flash_stays_close_to_one_central_bucket() {
+    let scenario = Scenario {
+        check: |outcome| {
+            let tally = outcome.tally();
+            assert!((0.95..=1.05).contains(&tally.ratio()), "seed {}: {tally:?}", outcome.seed);
+            assert!(tally.excess <= 0.5, "seed {}: {tally:?}", outcome.seed);
+        },
+        ..Scenario::new("a_flash_stays_close_to_one_central_bucket", 10, 20)
+    }
+    .load(Load::even("key", 1000.0, 5, 20));
+    play(&scenario, SEEDS);
+}
+
+#[test]
+fn an_overloaded_partition_admits_one_quota_a_part_and_heals_into_one() {
+    let scenario = Scenario {
+        cuts: vec![Cut::between(20, 80, 0..2, 2..5)],
+        check: |outcome| {
+            everybody_sees_everybody(outcome);
+            let during: u64 = (20..80).filter_map(|second| outcome.seconds.get(&("key", second))).map(|tally| tally.admitted).sum();
+            assert!(during <= 2 * 6000 + 2 * 50, "seed {}: {during} in 60 s", outcome.seed);
+            let after: u64 = (100..120).filter_map(|second| outcome.seconds.get(&("key", second))).map(|tally| tally.admitted).sum();
+            assert!((1960..=2040).contains(&after), "seed {}: {after} in 20 s", outcome.seed);
+        },
+        ..Scenario::new("an_overloaded_partition_admits_one_quota_a_part_and_heals_into_one", 5, 120)
+    }
+    .load(Load::even("key", 400.0, 2, 120));
+    play(&scenario, SEEDS);
+}
