@@ -1,5 +1,7 @@
 //! Promises of the whole cluster, in virtual time. See `sim` for how to repeat a failure.
 
+#![allow(unreachable_pub, reason = "modules of a test are private by nature")]
+
 mod sim;
 
 use std::time::Duration;
@@ -95,7 +97,8 @@ fn a_rolling_deploy_refuses_nothing() {
 fn an_evicted_key_is_learned_anew_without_a_refusal() {
     let scenario = Scenario {
         tune: |config| {
-            config.sweeping = Some(peerlimit::gossip::Sweeping { key_ttl: Duration::from_secs(5), interval: Duration::from_secs(1) });
+            config.sweeping =
+                Some(peerlimit::gossip::Sweeping { key_ttl: Duration::from_secs(5), interval: Duration::from_secs(1) });
         },
         check: |outcome| {
             nobody_is_refused_wrongly(outcome);
@@ -156,9 +159,11 @@ fn an_overloaded_partition_admits_one_quota_a_part_and_heals_into_one() {
         cuts: vec![Cut::between(20, 80, 0..2, 2..5)],
         check: |outcome| {
             everybody_sees_everybody(outcome);
-            let during: u64 = (20..80).filter_map(|second| outcome.seconds.get(&("key", second))).map(|tally| tally.admitted).sum();
+            let during: u64 =
+                (20..80).filter_map(|second| outcome.seconds.get(&("key", second))).map(|tally| tally.admitted).sum();
             assert!(during <= 2 * 6000 + 2 * 50, "seed {}: {during} in 60 s", outcome.seed);
-            let after: u64 = (100..120).filter_map(|second| outcome.seconds.get(&("key", second))).map(|tally| tally.admitted).sum();
+            let after: u64 =
+                (100..120).filter_map(|second| outcome.seconds.get(&("key", second))).map(|tally| tally.admitted).sum();
             assert!((1960..=2040).contains(&after), "seed {}: {after} in 20 s", outcome.seed);
         },
         ..Scenario::new("an_overloaded_partition_admits_one_quota_a_part_and_heals_into_one", 5, 120)

@@ -73,12 +73,7 @@ impl Gcra {
         let interval = quota.interval_ticks();
         // Both products fit: a refill takes at most ten years, 5.1e18 ticks.
         let tolerance = quota.burst_size() * interval;
-        Self {
-            interval,
-            tolerance,
-            floor: tolerance * 2,
-            burst: quota.burst_size(),
-        }
+        Self { interval, tolerance, floor: tolerance * 2, burst: quota.burst_size() }
     }
 
     /// `T` in ticks.

@@ -91,11 +91,7 @@ impl Quota {
         }
         let refill = burst as u128 * self.period.as_nanos();
         if refill > self.count as u128 * Self::MAX_REFILL_TIME.as_nanos() {
-            return Err(QuotaError::RefillTooLong {
-                burst,
-                count: self.count,
-                period: self.period,
-            });
+            return Err(QuotaError::RefillTooLong { burst, count: self.count, period: self.period });
         }
         Ok(Self { burst, ..self })
     }

@@ -68,6 +68,12 @@ impl fmt::Debug for ScopeId {
 #[derive(Clone, Copy)]
 pub struct DigestKey([u64; 2]);
 
+impl fmt::Debug for DigestKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DigestKey")
+    }
+}
+
 impl DigestKey {
     /// The key of a cluster that has no secret. It is public, so it protects nobody from aimed collisions.
     pub const PUBLIC: Self = Self([0x7065_6572_6c69_6d69, 0x745f_6469_6765_7374]);

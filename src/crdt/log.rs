@@ -32,6 +32,15 @@ pub enum Applied {
     Refused,
 }
 
+/// What one step of a sweep did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Cells dropped.
+    pub dropped: usize,
+    /// Whether the round goes on with the next call.
+    pub more: bool,
+}
+
 /// All cells that one node holds. Used by the gossip task alone, so there are no locks in it.
 #[derive(Debug)]
 pub struct ReplicaLog {
@@ -43,6 +52,8 @@ pub struct ReplicaLog {
     runs: BTreeMap<RunId, Run>,
     cells: usize,
     limits: LogLimits,
+    /// Where the sweep goes on; `None` at the start of a round.
+    sweep_after: Option<(RunId, Version)>,
 }
 
 #[derive(Debug)]
@@ -71,6 +82,7 @@ impl ReplicaLog {
             runs: BTreeMap::from([(own, Run::default())]),
             cells: 0,
             limits,
+            sweep_after: None,
         }
     }
 
@@ -259,41 +271,49 @@ impl ReplicaLog {
         order.range(low.next()..below).next_back().map(|(version, digest)| (*version, *digest))
     }
 
-    /// Drops up to `budget` cells that nobody published for `idle`, each run's oldest first, so that it costs what it drops.
-    /// Returns how many.
-    pub fn sweep(&mut self, idle: Duration, now: Timestamp, budget: usize) -> usize {
-        let mut dropped = 0;
-        for (id, run) in &mut self.runs {
-            let before = dropped;
-            while dropped < budget
-                && let Some(first) = run.order.first_entry()
-            {
-                let digest = *first.get();
-                let Some(entry) = self.keys.get_mut(&digest) else {
-                    debug_assert!(false, "a place without an entry");
-                    first.remove();
-                    continue;
-                };
-                let at = entry.cells.iter().position(|cell| cell.run == *id);
-                debug_assert!(at.is_some(), "a place without a cell");
-                if let Some(at) = at {
-                    if now.saturating_since(entry.cells[at].heard) < idle {
-                        break;
-                    }
-                    entry.cells.swap_remove(at);
-                    self.cells -= 1;
-                    dropped += 1;
-                }
+    /// Looks at up to `budget` cells that nobody published for `idle`, each run's oldest first, and drops those that `keep` does
+    /// not want: a cell is needed as long as its bucket is not full again. Successive calls go on where the last one ended.
+    pub fn sweep(&mut self, idle: Duration, now: Timestamp, budget: usize, keep: impl Fn(Digest) -> bool) -> Swept {
+        let mut swept = Swept::default();
+        let (mut at_run, mut after) = self.sweep_after.take().unwrap_or((RunId::from_raw(0), Version::NONE));
+        for _ in 0..budget {
+            // A run that went meanwhile leaves the cursor between two others.
+            let Some((&id, run)) = self.runs.range_mut(at_run..).next() else { return swept };
+            if id != at_run {
+                (at_run, after) = (id, Version::NONE);
+            }
+            let oldest = run.order.range(after.next()..).next().map(|(version, digest)| (*version, *digest));
+            let idle_cell = oldest.and_then(|(version, digest)| {
+                let cells = &self.keys.get(&digest)?.cells;
+                let at = cells.iter().position(|cell| cell.run == id)?;
+                (now.saturating_since(cells[at].heard) >= idle).then_some((version, digest, at))
+            });
+            let Some((version, digest, at)) = idle_cell else {
+                let Some(next) = id.raw().checked_add(1) else { return swept };
+                (at_run, after) = (RunId::from_raw(next), Version::NONE);
+                continue;
+            };
+            after = version;
+            if keep(digest) {
+                continue;
+            }
+            run.order.remove(&version);
+            if let Some(entry) = self.keys.get_mut(&digest) {
+                entry.cells.swap_remove(at);
                 if entry.cells.is_empty() {
                     self.keys.remove(&digest);
                 }
-                first.remove();
             }
-            if *id == self.own && dropped > before {
+            self.cells -= 1;
+            swept.dropped += 1;
+            if id == self.own {
+                // Once would do for the whole call; but epochs are plenty.
                 self.epoch = self.epoch.next();
             }
         }
-        dropped
+        self.sweep_after = Some((at_run, after));
+        swept.more = true;
+        swept
     }
 
     /// Forgets the runs that have no cells left and that `keep` does not name. They do not come back from a slower peer: a

@@ -18,7 +18,7 @@ mod walk;
 mod tests;
 
 pub use cell::{Cell, Count, Delta, Epoch, KeyRecord, RunCell, RunId, Version};
-pub use digest::{DigestKey, Digest, KeyHasher, ScopeId};
-pub use log::{Applied, LogLimits, ReplicaLog};
+pub use digest::{Digest, DigestKey, KeyHasher, ScopeId};
+pub use log::{Applied, LogLimits, ReplicaLog, Swept};
 pub use news::News;
 pub use walk::Walk;

@@ -81,12 +81,8 @@ impl Walk {
                 if !self.was_visited(log, turn, digest)
                     && let Some(scope) = log.scope_of(digest)
                 {
-                    let record = KeyRecord {
-                        scope,
-                        digest,
-                        missing: level(scope, digest),
-                        cells: self.cells(log, digest, now),
-                    };
+                    let record =
+                        KeyRecord { scope, digest, missing: level(scope, digest), cells: self.cells(log, digest, now) };
                     if !take(record) {
                         return true;
                     }
@@ -103,15 +99,20 @@ impl Walk {
     fn was_visited(&self, log: &ReplicaLog, turn: usize, digest: Digest) -> bool {
         log.cells_of(digest).iter().any(|cell| {
             let at = self.span_of(cell.run);
-            at.is_some_and(|at| at != turn && (self.spans[at].cursor..=self.spans[at].high).contains(&cell.version) && cell.version > self.spans[at].low)
+            at.is_some_and(|at| {
+                at != turn
+                    && (self.spans[at].cursor..=self.spans[at].high).contains(&cell.version)
+                    && cell.version > self.spans[at].low
+            })
         })
     }
 
     /// The cells that the peer lacks. Those of runs without a span it holds.
     fn cells(&self, log: &ReplicaLog, digest: Digest, now: Timestamp) -> SmallVec<[RunCell; 2]> {
-        let lacking = log.cells_of(digest).iter().filter(|cell| {
-            self.span_of(cell.run).is_some_and(|at| cell.version > self.spans[at].low)
-        });
+        let lacking = log
+            .cells_of(digest)
+            .iter()
+            .filter(|cell| self.span_of(cell.run).is_some_and(|at| cell.version > self.spans[at].low));
         let sent = lacking.map(|cell| {
             let age = now.saturating_since(cell.heard);
             let age_secs = age.as_secs() + u64::from(age.subsec_nanos() > 0);

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use crate::crdt::{DigestKey, LogLimits, RunId};
 
-use super::wire::{ClusterId, NodeName};
+use super::wire::{ClusterId, MAX_RUNS, NodeName};
 
 /// The settings of one engine. Checked by whoever builds it; see `limiter::builder`.
 #[derive(Clone, Debug)]
@@ -72,6 +72,9 @@ impl Default for SwimConfig {
 }
 
 impl EngineConfig {
+    /// Bounds that suit a table of a million keys.
+    pub const DEFAULT_LIMITS: LogLimits = LogLimits { max_keys: 1 << 20, max_runs: MAX_RUNS };
+
     /// Settings of a node `name` that is reached at `advertise`, with the defaults for everything else.
     pub fn new(name: NodeName, advertise: SocketAddr, run: RunId) -> Self {
         Self {
@@ -86,7 +89,7 @@ impl EngineConfig {
             anti_entropy_interval: Duration::from_secs(1),
             sweeping: Some(Sweeping { key_ttl: Duration::from_secs(600), interval: Duration::from_secs(60) }),
             swim: SwimConfig::default(),
-            limits: LogLimits { max_keys: 1 << 20, max_runs: super::wire::MAX_RUNS },
+            limits: Self::DEFAULT_LIMITS,
         }
     }
 }

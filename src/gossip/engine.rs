@@ -12,7 +12,7 @@ use foca::OwnedNotification;
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 
 use crate::{
-    bucket::Timestamp,
+    bucket::{Missing, Timestamp},
     crdt::{Applied, ReplicaLog, RunId, ScopeId},
     table::{Charge, ScopeSpec, SweepPosition, Table},
 };
@@ -319,7 +319,9 @@ impl Engine {
         });
         match message {
             Ok((_, None)) => self.stats.drops.unknown_tag += 1,
-            Ok((sender, Some(message))) if self.peers.contains_key(&sender) => self.handle_sync(now, id, sender, message),
+            Ok((sender, Some(message))) if self.peers.contains_key(&sender) => {
+                self.handle_sync(now, id, sender, message)
+            }
             Ok(_) => {
                 self.stats.drops.not_a_member += 1;
                 self.break_off(now, id);
@@ -351,7 +353,8 @@ impl Engine {
         if !self.peers.is_empty() {
             // Datagrams may be lost. One peer gets it over a stream, and the others from that one. An exchange under way began
             // before the flush.
-            let open: Vec<StreamId> = self.exchanges.iter().filter(|(_, exchange)| exchange.opened_here()).map(|(id, _)| *id).collect();
+            let open: Vec<StreamId> =
+                self.exchanges.iter().filter(|(_, exchange)| exchange.opened_here()).map(|(id, _)| *id).collect();
             for id in open {
                 self.break_off(now, id);
             }
@@ -438,7 +441,8 @@ impl Engine {
     /// Announces this node to those found who are no members, and to members held down.
     fn announce(&mut self, now: Timestamp) {
         let found = self.found.iter().copied().chain(self.membership.down());
-        let mut wanted: Vec<SocketAddr> = found.filter(|addr| self.peers.values().all(|peer| peer.addr != *addr)).collect();
+        let mut wanted: Vec<SocketAddr> =
+            found.filter(|addr| self.peers.values().all(|peer| peer.addr != *addr)).collect();
         wanted.sort_unstable();
         wanted.dedup();
         for addr in wanted {
@@ -464,7 +468,9 @@ impl Engine {
                         self.deadlines.anti_entropy = now;
                     }
                 }
-                OwnedNotification::MemberDown(id) => self.events.push_back(Event::MemberDown(info(&id, Liveness::Alive))),
+                OwnedNotification::MemberDown(id) => {
+                    self.events.push_back(Event::MemberDown(info(&id, Liveness::Alive)))
+                }
                 // A restart at the same address is two members to everybody but foca.
                 OwnedNotification::Rename(before, after) if before.run != after.run => {
                     self.events.push_back(Event::MemberDown(info(&before, Liveness::Alive)));
@@ -608,7 +614,8 @@ impl Engine {
             let spec = find_scope(&mut self.scopes, &self.table, record.scope);
             let mut charge = Charge::default();
             for cell in &record.cells {
-                if self.is_expired(cell.age_secs) {
+                // What the sender keeps only because it has not swept yet must not start a new life here.
+                if self.is_expired(cell.age_secs) && record.missing.unwrap_or_default() == Missing::default() {
                     continue;
                 }
                 match self.log.apply_record(record, cell, now) {
@@ -707,10 +714,11 @@ impl Engine {
             return;
         };
         self.sweep = self.table.sweep(self.sweep, Self::SWEEP_STEP, sweeping.key_ttl, now);
-        let dropped = self.log.sweep(sweeping.key_ttl, now, Self::SWEEP_STEP);
-        self.stats.cells_evicted += dropped as u64;
-        // Buckets in steps, and cells as long as there are some to drop, each in a turn of its own.
-        let round_over = self.sweep.is_start() && dropped < Self::SWEEP_STEP;
+        let table = &self.table;
+        let swept = self.log.sweep(sweeping.key_ttl, now, Self::SWEEP_STEP, |digest| !table.is_full(digest, now));
+        self.stats.cells_evicted += swept.dropped as u64;
+        // Small steps, so that neither decisions nor peers wait for a sweep.
+        let round_over = self.sweep.is_start() && !swept.more;
         if round_over {
             let peers = &self.peers;
             self.log.forget_runs(|run| peers.contains_key(&run));

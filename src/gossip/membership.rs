@@ -87,7 +87,10 @@ impl Membership {
 
     /// Addresses of members held down.
     pub(super) fn down(&self) -> impl Iterator<Item = SocketAddr> + '_ {
-        self.foca.iter_membership_state().filter(|member| member.state() == foca::State::Down).map(|member| member.id().addr)
+        self.foca
+            .iter_membership_state()
+            .filter(|member| member.state() == foca::State::Down)
+            .map(|member| member.id().addr)
     }
 
     pub(super) fn handle_data(&mut self, now: Timestamp, data: &[u8]) -> Result<(), foca::Error> {
@@ -167,7 +170,10 @@ fn foca_config(swim: &SwimConfig, members: u32) -> foca::Config {
             frequency: swim.reconnect_interval,
             num_members: one.saturating_add(2),
         }),
-        periodic_gossip: Some(PeriodicParams { frequency: swim.probe_interval / 5, num_members: one.saturating_add(2) }),
+        periodic_gossip: Some(PeriodicParams {
+            frequency: swim.probe_interval / 5,
+            num_members: one.saturating_add(2),
+        }),
         ..sized
     }
 }

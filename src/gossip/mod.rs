@@ -16,7 +16,7 @@ pub mod wire;
 #[cfg(test)]
 mod tests;
 
-pub use config::{EngineConfig, SwimConfig, Sweeping};
+pub use config::{EngineConfig, Sweeping, SwimConfig};
 pub use engine::{Engine, Event, MemberInfo, StreamCommand, StreamId, Transmit};
 pub use membership::Liveness;
 pub use stats::{Drops, GossipStats};

@@ -37,7 +37,13 @@ impl Push {
     }
 
     /// Publishes the urgent keys, if the gap since the last push allows. Returns the frames for every peer.
-    pub(super) fn urgent(&mut self, table: &Table, log: &mut ReplicaLog, cluster: ClusterId, now: Timestamp) -> Vec<Bytes> {
+    pub(super) fn urgent(
+        &mut self,
+        table: &Table,
+        log: &mut ReplicaLog,
+        cluster: ClusterId,
+        now: Timestamp,
+    ) -> Vec<Bytes> {
         if now < self.ready_at || !table.is_urgent() {
             return Vec::new();
         }
@@ -47,7 +53,13 @@ impl Push {
     }
 
     /// Publishes everything unsent. Returns the frames for every peer.
-    pub(super) fn flush(&mut self, table: &Table, log: &mut ReplicaLog, cluster: ClusterId, now: Timestamp) -> Vec<Bytes> {
+    pub(super) fn flush(
+        &mut self,
+        table: &Table,
+        log: &mut ReplicaLog,
+        cluster: ClusterId,
+        now: Timestamp,
+    ) -> Vec<Bytes> {
         table.drain_dirty(&mut self.unsent);
         self.publish(table, log, cluster, now)
     }

@@ -74,8 +74,18 @@ impl Drops {
             cells_refused,
             streams_refused,
         } = self;
-        [bad_length, version, foreign_cluster, unknown_tag, malformed, not_a_member, swim, cells_refused, streams_refused]
-            .into_iter()
-            .sum()
+        [
+            bad_length,
+            version,
+            foreign_cluster,
+            unknown_tag,
+            malformed,
+            not_a_member,
+            swim,
+            cells_refused,
+            streams_refused,
+        ]
+        .into_iter()
+        .sum()
     }
 }

@@ -100,7 +100,8 @@ impl Exchange {
             }
             SyncMessage::Versions(theirs) if self.walk.is_none() && self.opened_here != self.told => {
                 self.theirs = theirs.into_iter().map(|held| (held.run, held)).collect();
-                self.walk = Some(Walk::new(log, |run| self.theirs.get(&run).map_or(Version::NONE, |held| held.version)));
+                self.walk =
+                    Some(Walk::new(log, |run| self.theirs.get(&run).map_or(Version::NONE, |held| held.version)));
                 let first = !self.told;
                 self.told = true;
                 first.then(|| versions(log, now))
@@ -151,7 +152,8 @@ impl Exchange {
 fn versions(log: &ReplicaLog, now: Timestamp) -> SyncMessage {
     let held = log.versions().map(|(run, version)| {
         let age = log.in_step_since(run, now);
-        let age_secs = u32::try_from(age.as_secs()).unwrap_or(u32::MAX).saturating_add(u32::from(age.subsec_nanos() > 0));
+        let age_secs =
+            u32::try_from(age.as_secs()).unwrap_or(u32::MAX).saturating_add(u32::from(age.subsec_nanos() > 0));
         HeldRun { run, version, age_secs }
     });
     SyncMessage::Versions(held.take(MAX_RUNS).collect())

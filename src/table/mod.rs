@@ -105,9 +105,7 @@ impl Table {
             shards: shards.collect(),
             scopes: Scopes::default(),
             publish: options.publish,
-            room: Room {
-                max_keys: options.max_keys.div_ceil(Self::SHARDS),
-            },
+            room: Room { max_keys: options.max_keys.div_ceil(Self::SHARDS) },
             urgent: AtomicBool::new(false),
             wake: OnceLock::new(),
             counters: Counters::default(),
@@ -210,6 +208,11 @@ impl Table {
             Some(bucket) => gcra.missing(bucket.tat, now).without(bucket.unsent()),
             None => Missing::default(),
         }
+    }
+
+    /// Whether a bucket is full, or not there, which is the same.
+    pub fn is_full(&self, digest: Digest, now: Timestamp) -> bool {
+        self.shard(digest).lock().find(digest).is_none_or(|bucket| bucket.tat.is_full_since(now))
     }
 
     /// Takes the unsent permits of all keys that became urgent since the last drain.

@@ -69,11 +69,7 @@ impl ScopeSpec {
     /// What a decision in this scope needs.
     #[inline]
     pub fn rule(&self) -> Rule {
-        Rule {
-            scope: self.index,
-            gcra: self.gcra,
-            push_weight: self.push_weight.load(Ordering::Relaxed),
-        }
+        Rule { scope: self.index, gcra: self.gcra, push_weight: self.push_weight.load(Ordering::Relaxed) }
     }
 
     /// Countdown rule: a key is urgent once its unsent permits reach `max(1, eps * remaining / peers)` with `eps` = 1/2, that is
@@ -101,18 +97,23 @@ impl Scopes {
     /// Most scopes of one node.
     pub const MAX: usize = u16::MAX as usize + 1;
 
-    /// The scope of that name, added with `quota` if it is new, or `None` beyond [`Scopes::MAX`].
+    /// The scope of that name, added with `quota` if it is new. A scope that is there keeps its quota.
     ///
-    /// A scope that is there keeps its quota.
-    pub fn get_or_add(&self, key: &DigestKey, name: &str, quota: Quota) -> Option<Arc<ScopeSpec>> {
+    /// # Panics
+    ///
+    /// Beyond [`Scopes::MAX`] different names.
+    #[allow(clippy::panic, reason = "documented up to the public API: whoever names scopes without end means keys")]
+    pub fn get_or_add(&self, key: &DigestKey, name: &str, quota: Quota) -> Arc<ScopeSpec> {
         let id = key.scope_id(name);
         let mut inner = self.inner.write();
         if let Some(index) = inner.by_id.get(&id) {
-            return Some(Arc::clone(&inner.specs[usize::from(index.0)]));
+            return Arc::clone(&inner.specs[usize::from(index.0)]);
         }
-        let index = ScopeIndex(u16::try_from(inner.specs.len()).ok()?);
+        let Ok(index) = u16::try_from(inner.specs.len()) else {
+            panic!("a limiter has at most {} scopes; use keys for what is many", Self::MAX);
+        };
         let spec = Arc::new(ScopeSpec {
-            index,
+            index: ScopeIndex(index),
             id,
             name: name.into(),
             quota,
@@ -122,8 +123,8 @@ impl Scopes {
         });
         spec.set_peers(inner.peers);
         inner.specs.push(Arc::clone(&spec));
-        inner.by_id.insert(id, index);
-        Some(spec)
+        inner.by_id.insert(id, spec.index);
+        spec
     }
 
     /// The scope at `index`.

@@ -13,10 +13,7 @@ use peerlimit::{
     Quota,
     bucket::Timestamp,
     crdt::{Digest, DigestKey, RunId},
-    gossip::{
-        Engine, EngineConfig, Event, StreamCommand, StreamId, Transmit,
-        wire::NodeName,
-    },
+    gossip::{Engine, EngineConfig, Event, StreamCommand, StreamId, Transmit, wire::NodeName},
     table::{ScopeSpec, Table, TableOptions},
 };
 use rand::{Rng, RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
@@ -175,7 +172,7 @@ impl Cluster {
         config.started = self.now.as_millis() as u64;
         (self.tune)(&mut config);
         let table = Arc::new(Table::new(TableOptions { max_keys: 1 << 20, publish: true }));
-        let spec = table.scopes().get_or_add(&DigestKey::PUBLIC, "", self.quota).expect("the first scope");
+        let spec = table.scopes().get_or_add(&DigestKey::PUBLIC, "", self.quota);
         let local = self.clocks[index].local(self.now);
         let engine = Engine::new(config, Arc::clone(&table), local);
         let slot = &mut self.nodes[index];
@@ -260,8 +257,12 @@ impl Cluster {
 
     /// Whether every running node counts every other running node, and nobody else, as its member.
     pub fn all_see_all(&self) -> bool {
-        let running: BTreeMap<usize, RunId> =
-            self.nodes.iter().enumerate().filter_map(|(index, slot)| Some((index, slot.node.as_ref()?.engine.identity().run))).collect();
+        let running: BTreeMap<usize, RunId> = self
+            .nodes
+            .iter()
+            .enumerate()
+            .filter_map(|(index, slot)| Some((index, slot.node.as_ref()?.engine.identity().run)))
+            .collect();
         running.iter().all(|(index, own)| {
             let mut seen: Vec<RunId> = self.engine(*index).members().iter().map(|member| member.run).collect();
             let mut others: Vec<RunId> = running.values().copied().filter(|run| run != own).collect();
@@ -391,8 +392,12 @@ impl Cluster {
     }
 
     fn break_streams(&mut self, broken: impl Fn(&End) -> bool) {
-        let ends: Vec<(End, End)> =
-            self.streams.iter().filter(|(end, peer)| broken(end) || broken(&peer.end)).map(|(end, peer)| (*end, peer.end)).collect();
+        let ends: Vec<(End, End)> = self
+            .streams
+            .iter()
+            .filter(|(end, peer)| broken(end) || broken(&peer.end))
+            .map(|(end, peer)| (*end, peer.end))
+            .collect();
         let mut closed: Vec<End> = ends.iter().flat_map(|(a, b)| [*a, *b]).collect();
         closed.sort_by_key(|end| (end.node, end.life, end.id));
         closed.dedup();

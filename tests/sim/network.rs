@@ -48,7 +48,12 @@ pub struct Cut {
 }
 
 impl Cut {
-    pub fn between(from: u64, until: u64, a: impl IntoIterator<Item = usize>, b: impl IntoIterator<Item = usize>) -> Self {
+    pub fn between(
+        from: u64,
+        until: u64,
+        a: impl IntoIterator<Item = usize>,
+        b: impl IntoIterator<Item = usize>,
+    ) -> Self {
         Self {
             from: Duration::from_secs(from),
             until: Duration::from_secs(until),

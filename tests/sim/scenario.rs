@@ -160,7 +160,11 @@ impl Scenario {
                     let before = oracle.tally;
                     let central = oracle.arrival(at, allowed);
                     if trace && allowed != central {
-                        eprintln!("{:>12.6} node {node} says {allowed} to {}, central {central}", at.as_secs_f64(), load.key);
+                        eprintln!(
+                            "{:>12.6} node {node} says {allowed} to {}, central {central}",
+                            at.as_secs_f64(),
+                            load.key
+                        );
                     }
                     let second = seconds.entry((load.key, at.as_secs())).or_default();
                     second.offered += oracle.tally.offered - before.offered;

@@ -68,13 +68,7 @@ pub struct Identity {
 impl Identity {
     /// Whoever is at `addr`: what an announcement is addressed to.
     pub fn unknown(addr: SocketAddr) -> Self {
-        Self {
-            addr,
-            run: RunId::from_raw(0),
-            started: 0,
-            renewals: 0,
-            name: NodeName("".into()),
-        }
+        Self { addr, run: RunId::from_raw(0), started: 0, renewals: 0, name: NodeName("".into()) }
     }
 }
 

@@ -25,6 +25,8 @@ mod tests;
 
 pub use codec::SwimCodec;
 pub use deltas::{DeltaFrame, DeltaWriter};
-pub use frame::{ClusterId, Frame, FrameError, HEADER_LEN, MAX_DATAGRAM, MAX_STREAM_FRAME, MAX_SWIM, Tag, VERSION, encode_frame};
+pub use frame::{
+    ClusterId, Frame, FrameError, HEADER_LEN, MAX_DATAGRAM, MAX_STREAM_FRAME, MAX_SWIM, Tag, VERSION, encode_frame,
+};
 pub use identity::{Identity, MAX_NAME_LEN, NameError, NodeName};
 pub use sync::{Covered, HeldRun, MAX_RUNS, RecordBatch, SyncMessage};

@@ -134,9 +134,7 @@ impl SyncMessage {
         let written = match self {
             Self::Summary(digest) => encode((1_u8, digest.to_le_bytes()), &mut body),
             Self::InStep => encode(2_u8, &mut body),
-            Self::Versions(versions) => {
-                encode((3_u8, &versions[..versions.len().min(MAX_RUNS)]), &mut body)
-            }
+            Self::Versions(versions) => encode((3_u8, &versions[..versions.len().min(MAX_RUNS)]), &mut body),
             Self::Records(batch) => encode((4_u8, batch.to_wire()), &mut body),
             Self::Done(covered) => encode((5_u8, &covered[..covered.len().min(MAX_RUNS)]), &mut body),
         };
@@ -198,7 +196,11 @@ impl RecordBatch {
                 .collect(),
         });
         let records = records.collect();
-        BatchWire { runs: runs.list, scopes: scopes.list.iter().map(|scope| scope.raw().to_le_bytes()).collect(), records }
+        BatchWire {
+            runs: runs.list,
+            scopes: scopes.list.iter().map(|scope| scope.raw().to_le_bytes()).collect(),
+            records,
+        }
     }
 
     fn from_wire(wire: BatchWire) -> Result<Self, FrameError> {

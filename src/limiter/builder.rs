@@ -1,0 +1,273 @@
+//! From settings to a running node.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use crate::{
+    bucket::Quota,
+    crdt::{DigestKey, LogLimits, RunId},
+    discovery::{Discoverer, DynDiscoverer},
+    gossip::{
+        EngineConfig, Sweeping, SwimConfig,
+        wire::{ClusterId, MAX_NAME_LEN, NodeName},
+    },
+    net::{Clock, Node, Sockets, random_u64},
+    table::{Table, TableOptions},
+};
+
+use super::{Limiter, Shared, StartError, first_scope};
+
+/// Buckets of a limiter where nothing is said.
+pub(super) const DEFAULT_MAX_KEYS: usize = 1 << 20;
+/// The port where nothing is said.
+const DEFAULT_PORT: u16 = 7946;
+
+/// Describes a limiter, then [starts](Self::start) it.
+///
+/// Every setting has a default. What is wrong with one is said by [`start`](Self::start), with its name, value and bound.
+#[must_use = "a builder does nothing until it is started"]
+pub struct Builder {
+    quota: Quota,
+    node: Option<String>,
+    cluster: String,
+    bind: SocketAddr,
+    advertise: Option<SocketAddr>,
+    discoverers: Vec<Box<dyn DynDiscoverer>>,
+    discover_interval: Duration,
+    sync_interval: Duration,
+    push_gap: Duration,
+    anti_entropy_interval: Duration,
+    probe_interval: Duration,
+    suspicion_timeout: Duration,
+    sweeping: Option<Sweeping>,
+    max_keys: usize,
+}
+
+impl Builder {
+    pub(super) fn new(quota: Quota) -> Self {
+        let swim = SwimConfig::default();
+        Self {
+            quota,
+            node: None,
+            cluster: String::new(),
+            bind: SocketAddr::from((Ipv4Addr::UNSPECIFIED, DEFAULT_PORT)),
+            advertise: None,
+            discoverers: Vec::new(),
+            discover_interval: Duration::from_secs(10),
+            sync_interval: Duration::from_millis(200),
+            push_gap: Duration::from_millis(5),
+            anti_entropy_interval: Duration::from_secs(1),
+            probe_interval: swim.probe_interval,
+            suspicion_timeout: swim.suspicion_timeout,
+            sweeping: Some(Sweeping { key_ttl: Duration::from_secs(600), interval: Duration::from_secs(60) }),
+            max_keys: DEFAULT_MAX_KEYS,
+        }
+    }
+
+    /// The node's label, for people: at most 64 bytes. Two nodes of one label do no harm. Default: the host name, cut to 64 bytes.
+    pub fn node(mut self, name: impl Into<String>) -> Self {
+        self.node = Some(name.into());
+        self
+    }
+
+    /// The cluster's label. Nodes with different labels ignore each other, even where one gets the address that another had.
+    /// Default: empty.
+    pub fn cluster(mut self, label: impl Into<String>) -> Self {
+        self.cluster = label.into();
+        self
+    }
+
+    /// The address for UDP and TCP, which share the port. Port 0 picks one that is free. `[::]` takes IPv4 too where the system
+    /// allows. Default: `0.0.0.0:7946`.
+    pub fn bind(mut self, addr: SocketAddr) -> Self {
+        self.bind = addr;
+        self
+    }
+
+    /// The address at which peers reach this node. Needed behind NAT, or where there are several networks; port 0 stands for the
+    /// bound port. Default: the bound address, or if that is unspecified, the one that the system uses towards the outside.
+    pub fn advertise(mut self, addr: SocketAddr) -> Self {
+        self.advertise = Some(addr);
+        self
+    }
+
+    /// How peers are found. Called again, it adds: what all of them find is announced to. Default: nobody is looked for, and the
+    /// node waits to be found.
+    pub fn discover(mut self, discoverer: impl Discoverer) -> Self {
+        self.discoverers.push(Box::new(discoverer));
+        self
+    }
+
+    /// How often peers are looked for, at start and for ever after. Shorter finds new peers and heals long cuts sooner, and asks
+    /// name servers more often. From 100 ms to a day. Default: 10 s.
+    pub fn discover_interval(mut self, interval: Duration) -> Self {
+        self.discover_interval = interval;
+        self
+    }
+
+    /// How often everything that peers were not told yet is told to them. News of a key that is nearly spent does not wait for it. Shorter
+    /// costs datagrams while there is traffic; longer lets a key whose use is slow be known later. From 10 ms to a minute. Default: 200 ms.
+    pub fn sync_interval(mut self, interval: Duration) -> Self {
+        self.sync_interval = interval;
+        self
+    }
+
+    /// Shortest time between two rounds of news about keys that are nearly spent. Shorter keeps closer to the quota in a flash, and
+    /// costs up to one datagram a member and round. From 1 ms to 10 s. Default: 5 ms.
+    pub fn push_gap(mut self, gap: Duration) -> Self {
+        self.push_gap = gap;
+        self
+    }
+
+    /// How often this node compares notes with one random member. Shorter repairs lost datagrams sooner. From 100 ms to
+    /// a minute. Default: 1 s.
+    pub fn anti_entropy_interval(mut self, interval: Duration) -> Self {
+        self.anti_entropy_interval = interval;
+        self
+    }
+
+    /// How often one member is probed. Shorter notices failures sooner, and takes a slow member for a dead one more easily. A probe
+    /// has three tenths of it for a direct answer. From 100 ms to a minute. Default: 1 s.
+    pub fn probe_interval(mut self, interval: Duration) -> Self {
+        self.probe_interval = interval;
+        self
+    }
+
+    /// How long a member that does not answer may take to contradict before it is held down. From 100 ms to ten
+    /// minutes. Default: 3 s.
+    pub fn suspicion_timeout(mut self, timeout: Duration) -> Self {
+        self.suspicion_timeout = timeout;
+        self
+    }
+
+    /// When idle keys go: `key_ttl` after they were last used, and full again, looked for every `sweep_interval`. A bucket that is
+    /// not full stays. From 1 s to 365 days, and from 10 ms to a day. Default: 600 s, 60 s.
+    pub fn evict_idle(mut self, key_ttl: Duration, sweep_interval: Duration) -> Self {
+        self.sweeping = Some(Sweeping { key_ttl, interval: sweep_interval });
+        self
+    }
+
+    /// Keeps idle keys until [`max_keys`](Self::max_keys) is reached.
+    pub fn keep_idle(mut self) -> Self {
+        self.sweeping = None;
+        self
+    }
+
+    /// Most buckets, over all scopes. At the cap a new key takes the place of one that is full again, else of the one nearest to full
+    /// among some; a spent one is never dropped for it. If all those are spent, the new key is decided as a full bucket and not
+    /// remembered. From 1,024 to 2^28. Default: 1,048,576.
+    pub fn max_keys(mut self, max_keys: usize) -> Self {
+        self.max_keys = max_keys;
+        self
+    }
+
+    /// Binds the port and starts the node. Returns at once: [`Limiter::ready`] tells when it knows what the cluster knows.
+    ///
+    /// # Errors
+    ///
+    /// A [`StartError`] that names what is wrong. Nothing is left running then.
+    pub async fn start(self) -> Result<Limiter, StartError> {
+        tokio::runtime::Handle::try_current().map_err(|_| StartError::NoRuntime)?;
+        self.check_times()?;
+        check_number("max_keys", self.max_keys, 1 << 10, 1 << 28)?;
+        let name = self.name()?;
+        for discoverer in &self.discoverers {
+            discoverer.validate_dyn()?;
+        }
+
+        let sockets = Sockets::bind(self.bind).map_err(|source| StartError::Bind { addr: self.bind, source })?;
+        let advertise = advertised(self.advertise, &sockets)?;
+        let digest_key = DigestKey::PUBLIC;
+        let run = RunId::from_raw(random_u64().map_err(StartError::Randomness)?);
+        let config = EngineConfig {
+            cluster: ClusterId::new(&digest_key, &self.cluster),
+            seed: random_u64().map_err(StartError::Randomness)?,
+            sync_interval: self.sync_interval,
+            push_gap: self.push_gap,
+            anti_entropy_interval: self.anti_entropy_interval,
+            sweeping: self.sweeping,
+            swim: SwimConfig {
+                probe_interval: self.probe_interval,
+                probe_timeout: self.probe_interval * 3 / 10,
+                suspicion_timeout: self.suspicion_timeout,
+                ..SwimConfig::default()
+            },
+            limits: LogLimits { max_keys: self.max_keys, ..EngineConfig::DEFAULT_LIMITS },
+            ..EngineConfig::new(name.clone(), advertise, run)
+        };
+        let table = Arc::new(Table::new(TableOptions { max_keys: self.max_keys, publish: true }));
+        let clock = Clock::system();
+        tracing::info!(node = name.as_str(), bind = %sockets.local_addr(), %advertise, %run, "peerlimit starts");
+        let spec = first_scope(&table, &digest_key, self.quota);
+        let node =
+            Node::start(sockets, config, Arc::clone(&table), clock.clone(), self.discoverers, self.discover_interval);
+        Ok(Limiter::assemble(
+            spec,
+            Shared { table, clock, digest_key, name: name.as_str().to_owned(), node: Some(node) },
+        ))
+    }
+
+    fn check_times(&self) -> Result<(), StartError> {
+        const MS: fn(u64) -> Duration = Duration::from_millis;
+        const SECS: fn(u64) -> Duration = Duration::from_secs;
+        const DAY: u64 = 24 * 60 * 60;
+        check_duration("discover_interval", self.discover_interval, MS(100), SECS(DAY))?;
+        check_duration("sync_interval", self.sync_interval, MS(10), SECS(60))?;
+        check_duration("push_gap", self.push_gap, MS(1), SECS(10))?;
+        check_duration("anti_entropy_interval", self.anti_entropy_interval, MS(100), SECS(60))?;
+        check_duration("probe_interval", self.probe_interval, MS(100), SECS(60))?;
+        check_duration("suspicion_timeout", self.suspicion_timeout, MS(100), SECS(600))?;
+        if let Some(sweeping) = self.sweeping {
+            check_duration("evict_idle key_ttl", sweeping.key_ttl, SECS(1), SECS(365 * DAY))?;
+            check_duration("evict_idle sweep_interval", sweeping.interval, MS(10), SECS(DAY))?;
+        }
+        Ok(())
+    }
+
+    fn name(&self) -> Result<NodeName, StartError> {
+        let name = match &self.node {
+            Some(name) => name.clone(),
+            None => host_name(),
+        };
+        NodeName::try_from(name.clone()).map_err(|_| StartError::Name { name, most: MAX_NAME_LEN })
+    }
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Builder").field("quota", &self.quota).field("bind", &self.bind).finish_non_exhaustive()
+    }
+}
+
+fn check_duration(field: &'static str, value: Duration, least: Duration, most: Duration) -> Result<(), StartError> {
+    if (least..=most).contains(&value) { Ok(()) } else { Err(StartError::Duration { field, value, least, most }) }
+}
+
+fn check_number(field: &'static str, value: usize, least: usize, most: usize) -> Result<(), StartError> {
+    if (least..=most).contains(&value) { Ok(()) } else { Err(StartError::Number { field, value, least, most }) }
+}
+
+/// The host's name, cut to what a label may hold. Nothing depends on it, so a host without one is no error.
+fn host_name() -> String {
+    let mut name = hostname::get().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    while name.len() > MAX_NAME_LEN {
+        name.pop();
+    }
+    name
+}
+
+fn advertised(wanted: Option<SocketAddr>, sockets: &Sockets) -> Result<SocketAddr, StartError> {
+    let Some(mut addr) = wanted else {
+        return sockets.default_advertise().map_err(|_| StartError::AdvertiseUnknown { bind: sockets.local_addr() });
+    };
+    if addr.port() == 0 {
+        addr.set_port(sockets.local_addr().port());
+    }
+    if addr.ip().is_unspecified() || addr.ip().is_multicast() {
+        return Err(StartError::Advertise { addr });
+    }
+    Ok(addr)
+}

@@ -1,0 +1,215 @@
+//! The handles that users hold.
+
+mod builder;
+mod error;
+mod member;
+mod scope;
+mod stats;
+
+use std::{net::SocketAddr, sync::Arc};
+
+use crate::{
+    bucket::{Decision, Quota},
+    crdt::DigestKey,
+    net::{Clock, Node, NodeStats},
+    table::{ScopeSpec, Table, TableOptions},
+};
+
+pub use builder::Builder;
+pub use error::StartError;
+pub use member::{Member, MemberState};
+pub use scope::Scope;
+pub use stats::{Evictions, Stats};
+
+use builder::DEFAULT_MAX_KEYS;
+
+/// A rate limit shared by all replicas of a service.
+///
+/// Cheap to clone; clones share everything. Every decision reads this process's memory only: it never waits for the network, and
+/// takes tens of nanoseconds. When the last clone, and the last [`Scope`], is dropped, all tasks end and the port is free; call
+/// [`close`](Self::close) before, so that peers learn what was admitted last.
+///
+/// ```no_run
+/// use peerlimit::{Limiter, Quota, StaticDiscoverer};
+///
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// let limiter = Limiter::builder(Quota::per_second(100).burst(50))
+///     .bind("0.0.0.0:7946".parse()?)
+///     .discover(StaticDiscoverer::new(["10.0.0.2:7946", "peer-3.internal:7946"]))
+///     .start()
+///     .await?;
+/// limiter.ready().await;
+///
+/// if limiter.allow("user:123") {
+///     // do the work
+/// }
+/// limiter.close().await;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Limiter {
+    default: Scope,
+    shared: Arc<Shared>,
+}
+
+/// What all handles of one limiter share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    table: Arc<Table>,
+    clock: Clock,
+    digest_key: DigestKey,
+    name: String,
+    /// `None` for a local limiter.
+    node: Option<Node>,
+}
+
+impl Limiter {
+    /// Describes a limiter whose default scope has `quota`; [`Builder::start`] starts it.
+    pub fn builder(quota: Quota) -> Builder {
+        Builder::new(quota)
+    }
+
+    /// A limiter for one process: the same table, and no network. It needs no async runtime.
+    ///
+    /// It holds about a million keys, then recycles those that are full again; see [`Builder::max_keys`].
+    ///
+    /// ```
+    /// use peerlimit::{Limiter, Quota};
+    ///
+    /// let limiter = Limiter::local(Quota::per_minute(2));
+    /// assert!(limiter.allow("user:123"));
+    /// assert!(limiter.allow("user:123"));
+    /// assert!(!limiter.allow("user:123"));
+    /// ```
+    pub fn local(quota: Quota) -> Self {
+        Self::local_with_clock(quota, Clock::system())
+    }
+
+    /// As [`Limiter::local`], with a clock of your own: a [`ManualClock`](crate::ManualClock) in tests.
+    pub fn local_with_clock(quota: Quota, clock: impl Into<Clock>) -> Self {
+        let table = Arc::new(Table::new(TableOptions { max_keys: DEFAULT_MAX_KEYS, publish: false }));
+        let spec = first_scope(&table, &DigestKey::PUBLIC, quota);
+        let shared =
+            Shared { table, clock: clock.into(), digest_key: DigestKey::PUBLIC, name: "local".into(), node: None };
+        Self::assemble(spec, shared)
+    }
+
+    fn assemble(default: Arc<ScopeSpec>, shared: Shared) -> Self {
+        let shared = Arc::new(shared);
+        Self { default: Scope::from_spec(default, &shared), shared }
+    }
+
+    /// Whether a request of `key` may pass. Consumes one permit if so.
+    #[inline]
+    #[must_use = "a decision that nobody looks at limits nothing"]
+    pub fn allow(&self, key: impl AsRef<[u8]>) -> bool {
+        self.default.allow(key)
+    }
+
+    /// Decides on one permit of `key`, and consumes it if it passes.
+    #[inline]
+    pub fn check(&self, key: impl AsRef<[u8]>) -> Decision {
+        self.default.check(key)
+    }
+
+    /// Decides on `cost` permits of `key`, all or none, and consumes them if they pass.
+    ///
+    /// A cost above the burst never passes; see [`Decision::is_impossible`]. A cost of 0 passes unless the key is in debt, and
+    /// consumes nothing.
+    #[inline]
+    pub fn check_n(&self, key: impl AsRef<[u8]>, cost: u64) -> Decision {
+        self.default.check_n(key, cost)
+    }
+
+    /// What [`check`](Self::check) would say now. Changes nothing; `remaining` is what is there before any permit is taken.
+    #[inline]
+    pub fn peek(&self, key: impl AsRef<[u8]>) -> Decision {
+        self.default.peek(key)
+    }
+
+    /// The scope `name`: a quota with its own key space, on the same node and port. The same name is the same scope on all members.
+    ///
+    /// The first call of a name sets its quota. A later one with another quota gets the scope as it is, and a warning is logged.
+    ///
+    /// # Panics
+    ///
+    /// At the 65,537th different name. Scopes are for kinds of limits; a tenant or user is a key.
+    #[must_use]
+    pub fn scope(&self, name: &str, quota: Quota) -> Scope {
+        Scope::new(&self.shared, name, quota)
+    }
+
+    /// The default scope, which [`allow`](Self::allow), [`check`](Self::check) and their kin use.
+    #[must_use]
+    pub fn default_scope(&self) -> &Scope {
+        &self.default
+    }
+
+    /// Resolves once this node enforces what the cluster knows: after its first state transfer, or when discovery finds nobody. Use
+    /// it for a readiness probe. A local limiter is ready at once.
+    ///
+    /// Before, decisions are made as by a node alone, so each key gets a fresh burst. Where peers are found and none answers, it
+    /// resolves after about two seconds; where a transfer does not come to its end, after about ten.
+    pub async fn ready(&self) {
+        if let Some(node) = &self.shared.node {
+            node.ready().await;
+        }
+    }
+
+    /// Whether [`ready`](Self::ready) has resolved.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.shared.node.as_ref().is_none_or(Node::is_ready)
+    }
+
+    /// The members that this node holds alive, itself included and first. At most a quarter of a second old.
+    #[must_use]
+    pub fn members(&self) -> Vec<Member> {
+        let Some(node) = &self.shared.node else { return Vec::new() };
+        let this =
+            Member { name: self.shared.name.clone(), addr: node.advertise(), state: MemberState::Alive, is_self: true };
+        let others = node.members().into_iter().map(Member::from);
+        std::iter::once(this).chain(others).collect()
+    }
+
+    /// The address that UDP and TCP are bound to, with the real port; `None` for a local limiter.
+    #[must_use]
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        self.shared.node.as_ref().map(Node::local_addr)
+    }
+
+    /// The address at which peers reach this node; `None` for a local limiter.
+    #[must_use]
+    pub fn advertised_addr(&self) -> Option<SocketAddr> {
+        self.shared.node.as_ref().map(Node::advertise)
+    }
+
+    /// Counters since the start, and sizes as they are now.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let table = self.shared.table.stats();
+        match &self.shared.node {
+            Some(node) => Stats::new(table, node.stats(), node.stats().gossip.peers + 1),
+            None => Stats::new(table, NodeStats::default(), 0),
+        }
+    }
+
+    /// Tells the peers what was admitted last, says good-bye, and stops all tasks. Returns when the port is free, or after three
+    /// seconds.
+    ///
+    /// Decisions go on being made, by this node alone. Calling it again does nothing.
+    pub async fn close(&self) {
+        if let Some(node) = &self.shared.node {
+            node.close().await;
+        }
+    }
+}
+
+/// The name of the default scope.
+const DEFAULT_SCOPE: &str = "";
+
+/// The default scope of a table that has none yet. It has to be there before the first delta for it arrives.
+fn first_scope(table: &Table, key: &DigestKey, quota: Quota) -> Arc<ScopeSpec> {
+    table.scopes().get_or_add(key, DEFAULT_SCOPE, quota)
+}

@@ -1,0 +1,80 @@
+//! A quota with its own key space.
+
+use std::sync::Arc;
+
+use crate::{
+    bucket::{Decision, Quota},
+    table::ScopeSpec,
+};
+
+use super::Shared;
+
+/// A named quota with its own key space, on the node of the [`Limiter`](super::Limiter) that it comes from.
+///
+/// Cheap to clone. It keeps its node running.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    spec: Arc<ScopeSpec>,
+    shared: Arc<Shared>,
+}
+
+impl Scope {
+    pub(super) fn new(shared: &Arc<Shared>, name: &str, quota: Quota) -> Self {
+        let spec = shared.table.scopes().get_or_add(&shared.digest_key, name, quota);
+        if *spec.quota() != quota {
+            tracing::warn!(scope = name, kept = ?spec.quota(), ignored = ?quota, "scope is there with another quota");
+        }
+        Self::from_spec(spec, shared)
+    }
+
+    pub(super) fn from_spec(spec: Arc<ScopeSpec>, shared: &Arc<Shared>) -> Self {
+        Self { spec, shared: Arc::clone(shared) }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.spec.name()
+    }
+
+    /// Its quota.
+    #[must_use]
+    pub fn quota(&self) -> Quota {
+        *self.spec.quota()
+    }
+
+    /// As [`Limiter::allow`](super::Limiter::allow), in this scope.
+    #[inline]
+    #[must_use = "a decision that nobody looks at limits nothing"]
+    pub fn allow(&self, key: impl AsRef<[u8]>) -> bool {
+        self.check(key).allowed
+    }
+
+    /// As [`Limiter::check`](super::Limiter::check), in this scope.
+    #[inline]
+    pub fn check(&self, key: impl AsRef<[u8]>) -> Decision {
+        self.check_n(key, 1)
+    }
+
+    /// As [`Limiter::check_n`](super::Limiter::check_n), in this scope.
+    #[inline]
+    pub fn check_n(&self, key: impl AsRef<[u8]>, cost: u64) -> Decision {
+        let digest = self.spec.hasher().digest(key.as_ref());
+        let now = self.shared.clock.now();
+        self.shared.table.decide(&self.spec.rule(), digest, cost, now)
+    }
+
+    /// As [`Limiter::peek`](super::Limiter::peek), in this scope.
+    #[inline]
+    pub fn peek(&self, key: impl AsRef<[u8]>) -> Decision {
+        self.peek_n(key, 1)
+    }
+
+    /// What [`check_n`](Self::check_n) would say now. Changes nothing.
+    #[inline]
+    pub fn peek_n(&self, key: impl AsRef<[u8]>, cost: u64) -> Decision {
+        let digest = self.spec.hasher().digest(key.as_ref());
+        let now = self.shared.clock.now();
+        self.shared.table.peek(&self.spec.rule(), digest, cost, now)
+    }
+}

@@ -1,0 +1,136 @@
+//! The one clock.
+#![allow(clippy::disallowed_methods, reason = "this is the place that the lint points to")]
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use crossbeam_utils::CachePadded;
+
+use crate::bucket::Timestamp;
+
+/// Where a limiter's time comes from.
+#[derive(Clone, Debug)]
+pub struct Clock(Source);
+
+#[derive(Clone, Debug)]
+enum Source {
+    System(Arc<System>),
+    Manual(ManualClock),
+}
+
+#[derive(Debug)]
+struct System {
+    start: Instant,
+    /// The latest time that any thread has read, as far as it was worth writing down. On a line of its own: all threads read it.
+    latest: CachePadded<AtomicU64>,
+}
+
+impl Clock {
+    /// Steps in which `latest` moves. Small against every quota, large against the cost of sharing a cache line.
+    const LATEST_STEP: u64 = 1_000_000;
+
+    /// The operating system's monotonic clock, starting now.
+    pub fn system() -> Self {
+        Self(Source::System(Arc::new(System { start: Instant::now(), latest: CachePadded::default() })))
+    }
+
+    /// The time now. It never goes back by more than a millisecond, whatever the operating system's clock does.
+    #[inline]
+    pub fn now(&self) -> Timestamp {
+        match &self.0 {
+            Source::System(system) => {
+                let read = u64::try_from(system.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                Timestamp::from_nanos(never_back(&system.latest, read))
+            }
+            Source::Manual(manual) => manual.now(),
+        }
+    }
+}
+
+/// Some clocks go back, between cores or for good. A bucket would then look fuller of debt than it is, and refuse; so all threads
+/// follow the one that is ahead.
+#[inline]
+fn never_back(latest: &AtomicU64, read: u64) -> u64 {
+    // Relaxed: only the value matters, and a stale one is at most one step off.
+    let seen = latest.load(Ordering::Relaxed);
+    if read.saturating_sub(seen) >= Clock::LATEST_STEP {
+        latest.fetch_max(read, Ordering::Relaxed);
+    }
+    read.max(seen)
+}
+
+impl From<ManualClock> for Clock {
+    fn from(clock: ManualClock) -> Self {
+        Self(Source::Manual(clock))
+    }
+}
+
+/// A clock that stands still until it is told to move, for tests of your own limits. Clones are one clock.
+///
+/// ```
+/// use peerlimit::{Limiter, ManualClock, Quota};
+/// use std::time::Duration;
+///
+/// let clock = ManualClock::new();
+/// let limiter = Limiter::local_with_clock(Quota::per_second(1), clock.clone());
+/// assert!(limiter.allow("user"));
+/// assert!(!limiter.allow("user"));
+/// clock.advance(Duration::from_secs(1));
+/// assert!(limiter.allow("user"));
+/// ```
+#[derive(Clone, Default)]
+pub struct ManualClock(Arc<AtomicU64>);
+
+impl ManualClock {
+    /// A clock at 0.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Moves it on by `by`, at most up to 584 years after 0.
+    pub fn advance(&self, by: Duration) {
+        let by = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
+        // Relaxed: whoever needs an order between this and a decision has it by other means.
+        let moved = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| Some(now.saturating_add(by)));
+        debug_assert!(moved.is_ok(), "the update always has a value");
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(self.0.load(Ordering::Relaxed))
+    }
+}
+
+impl fmt::Debug for ManualClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ManualClock").field(&Duration::from_nanos(self.now().as_nanos())).finish()
+    }
+}
+
+/// Milliseconds of the wall clock since 1970; 0 before.
+pub(super) fn wall_millis() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_goes_back_stands_still_instead() {
+        let latest = AtomicU64::new(0);
+        let at = |secs: f64| (secs * 1e9) as u64;
+        assert_eq!(never_back(&latest, at(10.0)), at(10.0));
+        assert_eq!(never_back(&latest, at(8.4)), at(10.0));
+        assert_eq!(never_back(&latest, at(10.1)), at(10.1));
+        // Within a step it may go back.
+        assert_eq!(never_back(&latest, at(10.1) + 999_999), at(10.1) + 999_999);
+        assert_eq!(never_back(&latest, at(10.1) + 1), at(10.1) + 1);
+    }
+}

@@ -1,0 +1,17 @@
+//! The one layer that touches clock, sockets, tasks and the operating system's randomness.
+//!
+//! [`Node::start`] binds the port, and spawns one task that drives the [engine](crate::gossip::Engine), one for each stream, and
+//! one for discovery. They end when the [`Node`] is dropped or closed.
+
+mod clock;
+mod driver;
+mod entropy;
+mod finder;
+mod node;
+mod sockets;
+mod streams;
+
+pub use clock::{Clock, ManualClock};
+pub(crate) use entropy::random_u64;
+pub(crate) use node::{Node, NodeStats};
+pub(crate) use sockets::Sockets;
