@@ -6,6 +6,7 @@ mod sim;
 
 use std::time::Duration;
 
+use peerlimit::Quota;
 use sim::{
     network::{Cut, Link},
     play,
@@ -31,18 +32,27 @@ fn everybody_sees_everybody(outcome: &mut Outcome<'_>) {
 #[test]
 fn all_nodes_find_each_other_and_agree_on_what_was_spent() {
     let scenario = Scenario {
+        // Nothing to speak of comes back during the test, so that counts can be compared.
+        quota: Quota::per_day(1000),
         link: Link::LAN.with_loss(0.1).with_duplicates(0.1),
         check: |outcome| {
             everybody_sees_everybody(outcome);
             let key = outcome.cluster.digest("key");
+            let left = 1000 - outcome.tally().admitted;
             for node in 0..5 {
+                // Never more than was admitted is charged. A permit or two may be missing: where a node meets a cell of a run
+                // that it never was in step with, it takes the level, and a level does not add up with what others had not heard.
                 let remaining = outcome.cluster.remaining(node, key);
-                assert!(remaining <= 12, "seed {}: node {node} believes {remaining} of 50 left", outcome.seed);
+                let seed = outcome.seed;
+                assert!(
+                    (left..=left + 2).contains(&remaining),
+                    "seed {seed}: node {node} believes {remaining}, not {left}"
+                );
             }
         },
-        ..Scenario::new("all_nodes_find_each_other_and_agree_on_what_was_spent", 5, 10)
+        ..Scenario::new("all_nodes_find_each_other_and_agree_on_what_was_spent", 5, 20)
     }
-    .load(Load::even("key", 400.0, 5, 10));
+    .load(Load::even("key", 100.0, 5, 10));
     play(&scenario, SEEDS);
 }
 

@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use super::{
-    Decision, Quota, Timestamp,
-    time::{TICKS_PER_NANO, saturating_nanos},
-};
+use super::{Decision, Quota, Timestamp, time::TICKS_PER_NANO};
 
 /// Theoretical arrival time: the instant at which a bucket would be full again, in sixteenths of a nanosecond.
 ///
@@ -166,19 +163,6 @@ impl Gcra {
         let ahead = tat.0.saturating_sub(now.ticks());
         let raw = ((ahead as u128) << Missing::FRACTION_BITS) / self.interval as u128;
         Missing(if raw > u64::MAX as u128 { u64::MAX } else { raw as u64 })
-    }
-
-    /// `permits` of which `known` part of their age has been refilled: `permits * min(1, refill_time / age)`, rounded down.
-    ///
-    /// What was consumed earlier than one refill time ago has come back since (P4).
-    pub fn still_missing(&self, permits: u64, age: Duration) -> u64 {
-        let refill = self.tolerance / TICKS_PER_NANO;
-        let age = saturating_nanos(age);
-        if age <= refill {
-            return permits;
-        }
-        let scaled = u128::from(permits) * u128::from(refill) / u128::from(age);
-        u64::try_from(scaled).unwrap_or(u64::MAX)
     }
 
     const fn above_floor(&self, tat: Tat, now: Timestamp, wanted: u64) -> Tat {

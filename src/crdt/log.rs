@@ -1,7 +1,7 @@
 //! The replica log: every run's cells, in version order.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, hash_map},
     hash::{BuildHasherDefault, Hasher},
     time::Duration,
 };
@@ -52,6 +52,8 @@ pub struct ReplicaLog {
     runs: BTreeMap<RunId, Run>,
     cells: usize,
     limits: LogLimits,
+    /// How long a cell lives that its run does not publish.
+    key_ttl: Duration,
     /// Where the sweep goes on; `None` at the start of a round.
     sweep_after: Option<(RunId, Version)>,
 }
@@ -68,13 +70,22 @@ struct Run {
     /// Exactly one place for each cell of this run that some entry holds: `order[cell.version] == entry's digest`.
     order: BTreeMap<Version, Digest>,
     held: Held,
-    /// When this node last knew that it missed nothing of this run.
-    in_step: Timestamp,
+    /// When this node last knew that it missed nothing of this run, if it ever did.
+    in_step: Option<Timestamp>,
+    /// The latest epoch of which a cell was dropped here, or not kept.
+    dropped: Option<Epoch>,
+}
+
+impl Run {
+    /// Whether a cell of `epoch` that is not here was never here, and began after this node was last in step.
+    fn is_new(&self, epoch: Epoch) -> bool {
+        self.in_step.is_some() && self.dropped.is_none_or(|dropped| epoch > dropped)
+    }
 }
 
 impl ReplicaLog {
-    /// An empty log of the run `own`.
-    pub fn new(own: RunId, limits: LogLimits) -> Self {
+    /// An empty log of the run `own`, whose cells live for `key_ttl` after they were last published.
+    pub fn new(own: RunId, limits: LogLimits, key_ttl: Duration) -> Self {
         Self {
             own,
             epoch: Epoch::default(),
@@ -82,6 +93,7 @@ impl ReplicaLog {
             runs: BTreeMap::from([(own, Run::default())]),
             cells: 0,
             limits,
+            key_ttl,
             sweep_after: None,
         }
     }
@@ -110,6 +122,11 @@ impl ReplicaLog {
         let (before, after) = match entry.cells.iter_mut().find(|cell| cell.run == self.own) {
             Some(cell) => {
                 own.order.remove(&cell.version);
+                if now.saturating_since(cell.heard) >= self.key_ttl {
+                    // Peers may have dropped it already. Where it begins must not depend on who swept first.
+                    self.epoch = self.epoch.next();
+                    cell.count = Count { epoch: self.epoch, permits: 0 };
+                }
                 let before = cell.count;
                 cell.count.permits = before.permits.saturating_add(permits);
                 cell.version = version;
@@ -146,34 +163,43 @@ impl ReplicaLog {
         if arrival.run == self.own {
             return Applied::Refused;
         }
+        let epoch = arrival.count.epoch;
         let reported = arrival.count.permits.saturating_sub(from.unwrap_or(arrival.count.permits));
         let no_baseline = Applied::NoBaseline(News { recent: reported, ..News::default() });
 
-        if !self.runs.contains_key(&arrival.run) {
-            if self.runs.len() >= self.limits.max_runs {
-                return no_baseline;
-            }
-            self.runs.insert(arrival.run, Run { in_step: now, ..Run::default() });
+        if !self.runs.contains_key(&arrival.run) && self.runs.len() >= self.limits.max_runs {
+            return no_baseline;
         }
-        let Some(run) = self.runs.get_mut(&arrival.run) else { return no_baseline };
+        let run = self.runs.entry(arrival.run).or_default();
         let place = run.order.get(&arrival.version);
 
-        let known_keys = self.keys.len();
+        let has_room = self.keys.len() < self.limits.max_keys;
         let entry = match self.keys.entry(digest) {
-            std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
-            std::collections::hash_map::Entry::Vacant(_) if known_keys >= self.limits.max_keys => return no_baseline,
-            std::collections::hash_map::Entry::Vacant(_) if place.is_some() => return Applied::Refused,
-            std::collections::hash_map::Entry::Vacant(vacant) => vacant.insert(Entry { scope, cells: SmallVec::new() }),
+            hash_map::Entry::Occupied(entry) => entry.into_mut(),
+            hash_map::Entry::Vacant(_) if place.is_some() => return Applied::Refused,
+            hash_map::Entry::Vacant(vacant) if has_room => vacant.insert(Entry { scope, cells: SmallVec::new() }),
+            hash_map::Entry::Vacant(_) => {
+                run.dropped = run.dropped.max(Some(epoch));
+                return no_baseline;
+            }
         };
 
         let Some(cell) = entry.cells.iter_mut().find(|cell| cell.run == arrival.run) else {
             if place.is_some() {
                 return Applied::Refused;
             }
+            let applied = match run.in_step {
+                // It began since: all of it is news.
+                Some(in_step) if run.is_new(epoch) => {
+                    let gap = now.saturating_since(in_step);
+                    Applied::News(News { recent: reported, missed: arrival.count.permits - reported, gap })
+                }
+                _ => no_baseline,
+            };
             entry.cells.push(arrival);
             run.order.insert(arrival.version, digest);
             self.cells += 1;
-            return no_baseline;
+            return applied;
         };
         if arrival.count <= cell.count {
             return Applied::News(News::default());
@@ -182,10 +208,10 @@ impl ReplicaLog {
             return Applied::Refused;
         }
         // A new epoch began at 0, and everything in it is news.
-        let baseline = if arrival.count.epoch > cell.count.epoch { 0 } else { cell.count.permits };
+        let baseline = if epoch > cell.count.epoch { 0 } else { cell.count.permits };
         let fresh = arrival.count.permits.saturating_sub(baseline);
         let recent = reported.min(fresh);
-        let gap = now.saturating_since(run.in_step.max(cell.heard));
+        let gap = now.saturating_since(cell.heard.max(run.in_step.unwrap_or_default()));
         let news = News { recent, missed: fresh - recent, gap };
 
         cell.count = cell.count.merge(arrival.count);
@@ -208,24 +234,31 @@ impl ReplicaLog {
         let run = self.runs.entry(run).or_default();
         let contiguous = run.held.cover(from, to);
         if contiguous {
-            run.in_step = now;
+            run.in_step = Some(now);
         }
         contiguous
     }
 
     /// Notes that at `at` the run had published nothing beyond `version`. If that is held here, nothing was missed until then.
+    ///
+    /// A run of which nothing is known begins here, within the limits.
     pub fn note_in_step(&mut self, run: RunId, version: Version, at: Timestamp) {
-        if let Some(run) = self.runs.get_mut(&run)
-            && run.held.upto() >= version
-        {
-            run.in_step = run.in_step.max(at);
+        if run == self.own || (!self.runs.contains_key(&run) && self.runs.len() >= self.limits.max_runs) {
+            return;
+        }
+        let run = self.runs.entry(run).or_default();
+        if run.held.upto() >= version {
+            run.in_step = run.in_step.max(Some(at));
         }
     }
 
-    /// How long ago nothing of `run` was missed; zero for our own.
+    /// How long ago nothing of `run` was missed; zero for our own, for ever if it was never so.
     pub fn in_step_since(&self, run: RunId, now: Timestamp) -> Duration {
-        let since = if run == self.own { now } else { self.runs.get(&run).map_or(Timestamp::ZERO, |run| run.in_step) };
-        now.saturating_since(since)
+        if run == self.own {
+            return Duration::ZERO;
+        }
+        let in_step = self.runs.get(&run).and_then(|run| run.in_step);
+        in_step.map_or(Duration::MAX, |in_step| now.saturating_since(in_step))
     }
 
     /// The highest version of `run` up to which nothing is missing.
@@ -271,9 +304,9 @@ impl ReplicaLog {
         order.range(low.next()..below).next_back().map(|(version, digest)| (*version, *digest))
     }
 
-    /// Looks at up to `budget` cells that nobody published for `idle`, each run's oldest first, and drops those that `keep` does
+    /// Looks at up to `budget` cells that nobody published for the time to live, each run's oldest first, and drops those that `keep` does
     /// not want: a cell is needed as long as its bucket is not full again. Successive calls go on where the last one ended.
-    pub fn sweep(&mut self, idle: Duration, now: Timestamp, budget: usize, keep: impl Fn(Digest) -> bool) -> Swept {
+    pub fn sweep(&mut self, now: Timestamp, budget: usize, keep: impl Fn(Digest) -> bool) -> Swept {
         let mut swept = Swept::default();
         let (mut at_run, mut after) = self.sweep_after.take().unwrap_or((RunId::from_raw(0), Version::NONE));
         for _ in 0..budget {
@@ -286,9 +319,14 @@ impl ReplicaLog {
             let idle_cell = oldest.and_then(|(version, digest)| {
                 let cells = &self.keys.get(&digest)?.cells;
                 let at = cells.iter().position(|cell| cell.run == id)?;
-                (now.saturating_since(cells[at].heard) >= idle).then_some((version, digest, at))
+                (now.saturating_since(cells[at].heard) >= self.key_ttl).then_some((
+                    version,
+                    digest,
+                    at,
+                    cells[at].count.epoch,
+                ))
             });
-            let Some((version, digest, at)) = idle_cell else {
+            let Some((version, digest, at, epoch)) = idle_cell else {
                 let Some(next) = id.raw().checked_add(1) else { return swept };
                 (at_run, after) = (RunId::from_raw(next), Version::NONE);
                 continue;
@@ -306,6 +344,7 @@ impl ReplicaLog {
             }
             self.cells -= 1;
             swept.dropped += 1;
+            run.dropped = run.dropped.max(Some(epoch));
             if id == self.own {
                 // Once would do for the whole call; but epochs are plenty.
                 self.epoch = self.epoch.next();

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use crate::bucket::Gcra;
-
 /// Permits that a cell gained since its baseline, by how long ago they may have been admitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct News {
@@ -16,9 +14,13 @@ pub struct News {
 }
 
 impl News {
-    /// Permits to charge by the additive law. What was consumed earlier than one refill time ago has been refilled since, so a
-    /// gap longer than that charges its share only (P4).
-    pub fn charge(&self, gcra: &Gcra) -> u64 {
-        self.recent.saturating_add(gcra.still_missing(self.missed, self.gap))
+    /// Permits to charge by the additive law to a bucket that refills in `refill_time`.
+    ///
+    /// What was missed for longer than that is not charged. All of it may have come back since, and the count does not tell
+    /// how much; the sender's level does, which the max law takes from the next record. Charging it would refuse requests
+    /// after each healed partition that no central bucket refuses (P2, P4).
+    pub fn charge(&self, refill_time: Duration) -> u64 {
+        let missed = if self.gap <= refill_time { self.missed } else { 0 };
+        self.recent.saturating_add(missed)
     }
 }

@@ -1,5 +1,7 @@
 //! A walk over everything that a peer lacks, newest first, a bounded piece at a time.
 
+use std::collections::BTreeMap;
+
 use smallvec::SmallVec;
 
 use crate::bucket::{Missing, Timestamp};
@@ -12,7 +14,9 @@ use super::{Digest, KeyRecord, ReplicaLog, RunCell, RunId, ScopeId, Version};
 /// anew meanwhile leaves the walk, and reaches the peer as news of its own.
 #[derive(Debug)]
 pub struct Walk {
-    /// In the order of the runs.
+    /// What the peer holds of each run.
+    theirs: BTreeMap<RunId, Version>,
+    /// The runs of which it lacks something, in their order.
     spans: Vec<Span>,
     /// Whose turn it is.
     turn: usize,
@@ -33,14 +37,14 @@ impl Walk {
     /// Cells of one run that a turn visits.
     const TURN: usize = 32;
 
-    /// A walk over what a peer lacks that holds `peer(run)` of each run.
-    pub fn new(log: &ReplicaLog, peer: impl Fn(RunId) -> Version) -> Self {
+    /// A walk over what a peer lacks that holds `theirs`.
+    pub fn new(log: &ReplicaLog, theirs: BTreeMap<RunId, Version>) -> Self {
         let spans = log.versions().filter_map(|(run, high)| {
-            let low = peer(run);
+            let low = theirs.get(&run).copied().unwrap_or_default();
             // `high` is below the last version, since the log counts up to it one by one or takes it from a bounded range.
             (high > low).then_some(Span { run, low, high, cursor: Version::from_raw(high.raw().saturating_add(1)) })
         });
-        Self { spans: spans.collect(), turn: 0 }
+        Self { spans: spans.collect(), theirs, turn: 0 }
     }
 
     /// Whether there was nothing to walk over.
@@ -107,12 +111,11 @@ impl Walk {
         })
     }
 
-    /// The cells that the peer lacks. Those of runs without a span it holds.
+    /// The cells that the peer lacks, also those that were published since the walk began: whatever the level holds, the record
+    /// has to name, or the peer would charge it again when it hears of it.
     fn cells(&self, log: &ReplicaLog, digest: Digest, now: Timestamp) -> SmallVec<[RunCell; 2]> {
-        let lacking = log
-            .cells_of(digest)
-            .iter()
-            .filter(|cell| self.span_of(cell.run).is_some_and(|at| cell.version > self.spans[at].low));
+        let held = |run| self.theirs.get(run).copied().unwrap_or_default();
+        let lacking = log.cells_of(digest).iter().filter(|cell| cell.version > held(&cell.run));
         let sent = lacking.map(|cell| {
             let age = now.saturating_since(cell.heard);
             let age_secs = age.as_secs() + u64::from(age.subsec_nanos() > 0);

@@ -35,11 +35,11 @@ impl DiscoverError {
     ///
     /// use peerlimit::DiscoverError;
     ///
-    /// let error = DiscoverError::new("the registry answered with an empty page");
+    /// let error = DiscoverError::new("the catalog answered with an empty page");
     /// assert_eq!(error.to_string(), "peers could not be looked up");
     /// assert_eq!(
     ///     error.source().map(ToString::to_string).as_deref(),
-    ///     Some("the registry answered with an empty page"),
+    ///     Some("the catalog answered with an empty page"),
     /// );
     /// ```
     pub fn new(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {

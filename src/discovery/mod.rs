@@ -10,7 +10,7 @@ mod name_log;
 mod peer;
 mod static_list;
 
-use std::{future::Future, net::SocketAddr, pin::Pin, sync::Arc};
+use std::{net::SocketAddr, pin::Pin, sync::Arc};
 
 pub use self::{dns::DnsDiscoverer, error::DiscoverError, static_list::StaticDiscoverer};
 

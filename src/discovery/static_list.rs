@@ -1,6 +1,6 @@
 //! A list of peers that somebody wrote down.
 
-use std::{fmt::Display, future::Future, io, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
+use std::{fmt::Display, io, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 
 use tokio::{
     sync::{Mutex, Semaphore},
@@ -14,7 +14,7 @@ use super::{DiscoverError, Discoverer, found::Found, name_log::NameLog, peer::Pe
 /// where several name servers and search domains are set.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Names waited for at once. Each occupies a thread of tokio's blocking pool, which the rest of the process uses too.
+/// Names waited for at once. Each takes a thread of tokio's blocking pool, which the rest of the process uses too.
 const LOOKUPS_AT_ONCE: usize = 32;
 
 /// Discovers the peers of a fixed list of addresses and host names.
@@ -22,7 +22,8 @@ const LOOKUPS_AT_ONCE: usize = 32;
 /// Names are resolved anew in every round, as every program on the machine does it (hosts file, search list and all).
 /// They are looked up side by side, each for at most 5 seconds, so a name that fails or hangs hides none of the
 /// others: it gives no addresses yet, and one warning. Up to 32 names are waited for at once; where more than that
-/// hang, a round lasts 5 seconds more for every 32.
+/// hang, a round lasts 5 seconds more for every 32. A look-up cannot be called off, so a name that hangs keeps one
+/// thread of tokio's blocking pool until the system gives up, and a runtime that is dropped waits for that.
 ///
 /// A list of literal addresses needs no look-up at all.
 ///

@@ -143,6 +143,8 @@ impl Engine {
     const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(1);
     /// How soon a newcomer tries the next member when a transfer broke off.
     const RETRY: Duration = Duration::from_millis(100);
+    /// How soon members compare notes after one came or came back.
+    const REUNION: Duration = Duration::from_millis(200);
     /// How long `leave` waits for a peer to take what was not said.
     const LEAVE_PATIENCE: Duration = Duration::from_millis(500);
     /// Addresses of one discovery round that are announced to.
@@ -165,6 +167,7 @@ impl Engine {
         let foca_rng = Xoshiro256PlusPlus::from_rng(&mut rng);
         // Nodes of one roll-out start together; their rounds should not.
         let mut spread = |interval: Duration| now.saturating_add(interval.mul_f64(rng.random_range(0.5..1.0)));
+        let key_ttl = config.sweeping.map_or(Duration::MAX, |sweeping| sweeping.key_ttl);
         let deadlines = Deadlines {
             flush: spread(config.sync_interval),
             anti_entropy: spread(config.anti_entropy_interval),
@@ -173,7 +176,7 @@ impl Engine {
             left: Timestamp::MAX,
         };
         Self {
-            log: ReplicaLog::new(config.run, config.limits),
+            log: ReplicaLog::new(config.run, config.limits, key_ttl),
             membership: Membership::new(identity, config.swim, foca_rng),
             push: Push::new(config.push_gap),
             config,
@@ -464,9 +467,7 @@ impl Engine {
             match notification {
                 OwnedNotification::MemberUp(id) => {
                     self.events.push_back(Event::MemberUp(info(&id, Liveness::Alive)));
-                    if self.join != Join::Ready {
-                        self.deadlines.anti_entropy = now;
-                    }
+                    self.compare_notes_soon(now);
                 }
                 OwnedNotification::MemberDown(id) => {
                     self.events.push_back(Event::MemberDown(info(&id, Liveness::Alive)))
@@ -486,6 +487,12 @@ impl Engine {
             }
         }
         self.drain_swim();
+    }
+
+    /// Somebody came, or came back. A newcomer asks at once; the others within a moment that does not make them all ask at once.
+    fn compare_notes_soon(&mut self, now: Timestamp) {
+        let within = if self.join == Join::Ready { Self::REUNION.mul_f64(self.rng.random()) } else { Duration::ZERO };
+        self.deadlines.anti_entropy = self.deadlines.anti_entropy.min(now.saturating_add(within));
     }
 
     fn drain_swim(&mut self) {
@@ -545,7 +552,7 @@ impl Engine {
                 }
             };
             if let Some(spec) = find_scope(&mut self.scopes, &self.table, delta.scope) {
-                let permits = news.charge(spec.gcra());
+                let permits = news.charge(spec.gcra().refill_time());
                 if permits > 0 {
                     self.stats.merges += 1;
                     let charge = Charge { permits, ..Charge::default() };
@@ -591,15 +598,17 @@ impl Engine {
         if let Some(batch) = &step.records {
             self.merge_records(now, batch);
         }
+        // A run that we know nothing of and that is no member has no cells left anywhere: it must not come back.
         for covered in step.covered {
-            // A run that we know nothing of and that is no member has no cells left anywhere: it must not come back.
             if self.peers.contains_key(&covered.run) || self.log.has_cells_of(covered.run) {
                 self.log.cover(covered.run, covered.from, covered.to, now);
             }
         }
         for held in step.theirs {
-            let at = now.saturating_sub(Duration::from_secs(held.age_secs.into()));
-            self.log.note_in_step(held.run, held.version, at);
+            if self.peers.contains_key(&held.run) || self.log.has_cells_of(held.run) {
+                let at = now.saturating_sub(Duration::from_secs(held.age_secs.into()));
+                self.log.note_in_step(held.run, held.version, at);
+            }
         }
         match answer {
             Some(answer) => self.send_sync(id, &answer),
@@ -612,7 +621,9 @@ impl Engine {
     fn merge_records(&mut self, now: Timestamp, batch: &RecordBatch) {
         for record in batch.records() {
             let spec = find_scope(&mut self.scopes, &self.table, record.scope);
-            let mut charge = Charge::default();
+            // Where a baseline was missing, or too old to tell anything, only the level counts. It never over-charges, so it is
+            // taken in any case.
+            let mut charge = Charge { missing: record.missing.unwrap_or_default(), ..Charge::default() };
             for cell in &record.cells {
                 // What the sender keeps only because it has not swept yet must not start a new life here.
                 if self.is_expired(cell.age_secs) && record.missing.unwrap_or_default() == Missing::default() {
@@ -620,10 +631,10 @@ impl Engine {
                 }
                 match self.log.apply_record(record, cell, now) {
                     Applied::News(news) => {
-                        let permits = spec.as_ref().map_or(0, |spec| news.charge(spec.gcra()));
+                        let permits = spec.as_ref().map_or(0, |spec| news.charge(spec.gcra().refill_time()));
                         charge.permits = charge.permits.saturating_add(permits);
                     }
-                    Applied::NoBaseline(_) => charge.missing = record.missing.unwrap_or_default(),
+                    Applied::NoBaseline(_) => {}
                     Applied::Refused if cell.run == self.config.run => {}
                     Applied::Refused => self.stats.drops.cells_refused += 1,
                 }
@@ -715,7 +726,7 @@ impl Engine {
         };
         self.sweep = self.table.sweep(self.sweep, Self::SWEEP_STEP, sweeping.key_ttl, now);
         let table = &self.table;
-        let swept = self.log.sweep(sweeping.key_ttl, now, Self::SWEEP_STEP, |digest| !table.is_full(digest, now));
+        let swept = self.log.sweep(now, Self::SWEEP_STEP, |digest| !table.is_full(digest, now));
         self.stats.cells_evicted += swept.dropped as u64;
         // Small steps, so that neither decisions nor peers wait for a sweep.
         let round_over = self.sweep.is_start() && !swept.more;

@@ -100,8 +100,7 @@ impl Exchange {
             }
             SyncMessage::Versions(theirs) if self.walk.is_none() && self.opened_here != self.told => {
                 self.theirs = theirs.into_iter().map(|held| (held.run, held)).collect();
-                self.walk =
-                    Some(Walk::new(log, |run| self.theirs.get(&run).map_or(Version::NONE, |held| held.version)));
+                self.walk = Some(Walk::new(log, self.theirs.values().map(|held| (held.run, held.version)).collect()));
                 let first = !self.told;
                 self.told = true;
                 first.then(|| versions(log, now))

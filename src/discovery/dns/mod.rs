@@ -6,6 +6,7 @@ mod services;
 mod stub;
 mod system;
 #[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests;
 
 use std::{net::SocketAddr, time::Duration};
@@ -16,7 +17,7 @@ use self::{plan::Plan, round::Round, system::System};
 use super::{DiscoverError, Discoverer, found::Found, name_log::NameLog, peer::check_host};
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Less is not enough for a query that has to be sent twice.
+/// Less is not enough for a question and its answer to travel far.
 const MIN_TIMEOUT: Duration = Duration::from_millis(100);
 /// More would outlast the intervals at which nodes ask.
 const MAX_TIMEOUT: Duration = Duration::from_secs(60);
@@ -34,9 +35,9 @@ const MAX_NAME_SERVERS: usize = 8;
 /// in the hosts file is taken from there. The name servers, the search list and `ndots` come from `/etc/resolv.conf`
 /// (or what the platform has in its place), which is read in every round. Name servers are asked in the order listed,
 /// at most three of them, the next one when one fails or lets a second pass. If the file is missing, unreadable or
-/// odd, that is reported once, and whatever it lacks is made up for: a name server on `127.0.0.1`, no search list.
-/// Its options other than `ndots` and `edns0` are not honoured; nor are the scopes of link-local name servers, so
-/// those cannot be asked.
+/// odd, a warning says so once, and what it lacks is made up for: a name server on `127.0.0.1`, no search list. Its
+/// options other than `ndots` and `edns0` are not honoured; nor are the scopes of link-local name servers, so those
+/// cannot be asked.
 ///
 /// A name that does not exist, has no addresses, or whose name servers fail or keep silent gives an empty list, and a
 /// warning when that begins. Peers of a cluster that is just being started look just so.
@@ -108,8 +109,7 @@ impl DnsDiscoverer {
     ///
     /// Five seconds by default; from 100 milliseconds to one minute. When it has passed, the round gives what has been
     /// found by then. More helps with slow or distant name servers; less lets a node start sooner while its name
-    /// server hangs, since it waits for one round. Wrongly set if warnings speak of time-outs although `dig` gets its
-    /// answer.
+    /// server hangs, since it waits for one round. Wrongly set if warnings say `no answer` although `dig` gets one.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;

@@ -20,16 +20,16 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// These name servers and nothing of the system.
+    /// These name servers and nothing of the system. With EDNS, few answers are so long that TCP is needed.
     pub(super) fn explicit(servers: &[SocketAddr]) -> Self {
         Self { servers: servers.to_vec(), edns0: true, ..Self::default() }
     }
 
     /// The complete names that `name` may stand for, in the order to be tried.
     ///
-    /// The rules are those of glibc's `res_nsearch`. They are not left to hickory, which completes the names of the
-    /// two families apart: it would take IPv4 peers from one search domain and IPv6 peers from another. It also goes
-    /// on to the next domain after a time-out, and looks only at the first of the names in the hosts file.
+    /// The rules are those of glibc's `res_nsearch`. They are not left to hickory: its `lookup_ip` holds back the
+    /// addresses of one family until the other has answered or timed out, goes on to the next domain after a time-out
+    /// as after a denial, and looks into the hosts file only when the search has come to a name that stands there.
     pub(super) fn candidates(&self, name: &Name) -> Vec<Name> {
         let mut complete = name.clone();
         complete.set_fqdn(true);

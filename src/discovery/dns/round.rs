@@ -61,7 +61,11 @@ impl Round {
         self.search(&name, &FAMILIES, |answer| {
             ips(&answer.answers).for_each(&mut add);
         })
-        .await
+        .await?;
+        if found.is_empty() {
+            return Err(format!("{name}: nobody can be reached at its addresses"));
+        }
+        Ok(())
     }
 
     /// Asks for records of the given types at the names that `name` may stand for, up to the first that has any.
@@ -72,16 +76,17 @@ impl Round {
         kinds: &[RecordType],
         mut take: impl FnMut(&Message),
     ) -> Result<(), String> {
-        let mut reason = String::new();
+        let (mut reason, mut told_something) = (String::new(), false);
         for candidate in self.plan.candidates(name) {
             let answers = self.ask(&candidate, kinds, &mut take).await;
             if answers.iter().any(|answer| matches!(answer, Answer::Records(_))) {
                 return Ok(());
             }
             let denied = answers.iter().any(|answer| matches!(answer, Answer::NoSuchName));
-            // That a name does not exist says the least, and every domain of the search list says it.
-            if reason.is_empty() || !denied {
+            // That a name does not exist says the least, and most domains of the search list say it.
+            if !denied || !told_something {
                 reason = describe(&candidate, kinds, &answers);
+                told_something = !denied;
             }
             if !denied && !answers.iter().all(Answer::lets_search_go_on) {
                 break;

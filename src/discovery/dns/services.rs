@@ -84,19 +84,22 @@ impl Round {
             }
         }
         let mut unknown = targets.values().filter(|target| target.ips.is_empty()).count();
-        let mut patience = Duration::MAX;
-        while let Some((name, index, answer)) = self.next(&mut asked, patience).await {
+        loop {
+            let patience = if unknown == 0 { FAMILY_PATIENCE } else { Duration::MAX };
+            let Some((name, index, answer)) = self.next(&mut asked, patience).await else {
+                return;
+            };
             let Some(target) = targets.get_mut(&name) else {
                 continue;
             };
             if let Answer::Records(message) = &answer {
-                unknown -= usize::from(target.ips.is_empty());
+                let was_unknown = target.ips.is_empty();
                 target.ips.extend(ips(&message.answers));
+                if was_unknown && !target.ips.is_empty() {
+                    unknown -= 1;
+                }
             }
             target.answers[index] = answer;
-            if unknown == 0 {
-                patience = FAMILY_PATIENCE;
-            }
         }
     }
 }

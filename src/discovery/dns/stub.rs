@@ -92,7 +92,8 @@ impl Stub {
     /// Prepares for questions that may take as long as `limit`. Nothing is sent yet.
     pub(super) fn new(plan: &Plan, limit: Duration) -> Result<Self, NetError> {
         let mut options = ResolverOpts::default();
-        // The first packet is repeated three times within a second, and then waited for: that is inside one attempt.
+        // One attempt is enough: within it, hickory sends three packets in the first second, and waits for an answer to
+        // any of them until the time is up. With several, a server that is slower than one attempt is never heard.
         options.timeout = limit;
         options.attempts = 0;
         options.edns0 = plan.edns0;

@@ -57,7 +57,7 @@ struct Seen {
 }
 
 impl System {
-    #[cfg(test)]
+    #[cfg(all(test, target_os = "linux"))]
     pub(super) fn with_files(files: Files) -> Self {
         Self { files, seen: Mutex::default() }
     }
@@ -67,6 +67,7 @@ impl System {
         let files = self.files.clone();
         let read = move || (source::read(&files.resolv_conf), fs::read(&files.hosts));
         let (text, hosts) = match tokio::task::spawn_blocking(read).await {
+            // Many containers have no hosts file, and no need of one.
             Ok((text, hosts)) => (text, hosts.unwrap_or_default()),
             Err(error) => (Err(error.into()), Vec::new()),
         };
@@ -195,6 +196,7 @@ mod source {
 }
 
 #[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use super::*;
 
