@@ -25,6 +25,8 @@ pub struct EngineConfig {
     pub sync_interval: Duration,
     /// Shortest time between two rounds of eager pushes.
     pub push_gap: Duration,
+    /// Datagrams with news in a second; the gap grows with the members to stay below. Not 0.
+    pub datagram_budget: u32,
     /// How often the node compares notes with one random member.
     pub anti_entropy_interval: Duration,
     /// What is dropped when idle; `None` keeps everything up to the caps.
@@ -86,6 +88,7 @@ impl EngineConfig {
             seed: run.raw(),
             sync_interval: Duration::from_millis(200),
             push_gap: Duration::from_millis(5),
+            datagram_budget: 2000,
             anti_entropy_interval: Duration::from_secs(1),
             sweeping: Some(Sweeping { key_ttl: Duration::from_secs(600), interval: Duration::from_secs(60) }),
             swim: SwimConfig::default(),

@@ -178,7 +178,7 @@ impl Engine {
         Self {
             log: ReplicaLog::new(config.run, config.limits, key_ttl),
             membership: Membership::new(identity, config.swim, foca_rng),
-            push: Push::new(config.push_gap),
+            push: Push::new(config.cluster, config.push_gap, config.datagram_budget),
             config,
             table,
             rng,
@@ -245,11 +245,11 @@ impl Engine {
         if self.left {
             return;
         }
-        let frames = self.push.urgent(&self.table, &mut self.log, self.config.cluster, now);
+        let frames = self.push.urgent(&self.table, &mut self.log, now);
         if !frames.is_empty() {
             self.stats.pushes += 1;
-            self.send_to_peers(frames);
         }
+        self.send_to_peers(frames);
     }
 
     /// Time has passed. Does what was due, and nothing if nothing was.
@@ -265,10 +265,14 @@ impl Engine {
             self.after_membership(now);
         }
         self.handle_urgent(now);
+        let echoes = self.push.echo(now);
+        self.send_to_peers(echoes);
         if self.deadlines.flush <= now {
             self.deadlines.flush = now.saturating_add(self.config.sync_interval);
-            self.flush(now);
+            self.push.begin_flush();
         }
+        let frames = self.push.flush_step(&self.table, &mut self.log, now);
+        self.send_to_peers(frames);
         if self.deadlines.anti_entropy <= now {
             self.start_exchange(now);
         }
@@ -351,7 +355,7 @@ impl Engine {
         if self.left || self.deadlines.left != Timestamp::MAX {
             return;
         }
-        self.flush(now);
+        self.flush_all(now);
         self.deadlines.left = now;
         if !self.peers.is_empty() {
             // Datagrams may be lost. One peer gets it over a stream, and the others from that one. An exchange under way began
@@ -390,7 +394,7 @@ impl Engine {
         }
         let Deadlines { flush, anti_entropy, sweep, announce, left } = self.deadlines;
         let swim = self.membership.next_timeout().unwrap_or(Timestamp::MAX);
-        let push = if self.table.is_urgent() { self.push.ready_at() } else { Timestamp::MAX };
+        let push = self.push.next_timeout(&self.table);
         let stalled = self.exchanges.values().map(|exchange| exchange.active.saturating_add(STALL)).min();
         let ready = match self.join {
             Join::Announced(at) if self.peers.is_empty() => at.saturating_add(Self::ALONE_AFTER),
@@ -422,6 +426,7 @@ impl Engine {
             cells: self.log.cells() as u64,
             runs: self.log.versions().count() as u64,
             peers: self.peers.len() as u64,
+            published: self.push.published(),
             ..self.stats
         }
     }
@@ -513,12 +518,14 @@ impl Engine {
         let peers = self.membership.members().filter(|(id, _)| id.run != own);
         self.peers = peers.map(|(id, _)| (id.run, Peer { addr: id.addr })).collect();
         self.table.scopes().set_peers(self.peers.len());
+        self.push.set_peers(self.peers.len());
     }
 
     // --- push ---
 
-    fn flush(&mut self, now: Timestamp) {
-        let frames = self.push.flush(&self.table, &mut self.log, self.config.cluster, now);
+    /// Says everything at once, whatever the pace: there is no later.
+    fn flush_all(&mut self, now: Timestamp) {
+        let frames = self.push.flush_all(&self.table, &mut self.log, now);
         self.send_to_peers(frames);
     }
 
@@ -740,7 +747,7 @@ impl Engine {
 
     fn finish_leaving(&mut self, now: Timestamp) {
         // Whatever was admitted while a peer took the rest.
-        self.flush(now);
+        self.flush_all(now);
         if let Err(error) = self.membership.leave(now) {
             tracing::debug!(%error, "cannot say good-bye");
         }

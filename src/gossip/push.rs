@@ -1,6 +1,6 @@
 //! Telling peers what was admitted here: eagerly for keys that need it, and everything once an interval.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{collections::VecDeque, net::SocketAddr, time::Duration};
 
 use bytes::Bytes;
 
@@ -18,53 +18,143 @@ use super::wire::{ClusterId, DeltaWriter, Tag, encode_frame};
 /// distributed functional monitoring", 2008): once its unsent permits reach `max(1, remaining / (2 * peers))`. That is rare while
 /// its bucket is full and every admission when it is nearly empty: about `peers * log2(burst)` messages a bucket. The hot path
 /// applies the rule (see [`Rule::push_weight`](crate::table::Rule)); all urgent keys then share the datagrams of a round.
+///
+/// Datagrams are paced. Rounds for urgent keys come one a gap, and a few at once after a pause, because the first milliseconds of a
+/// flash decide how far it goes above the quota. The flush takes what they leave, in steps. What a round for urgent keys said is
+/// said again a moment later, as far as the pace leaves room: a lost datagram about a slow key would otherwise be missed until its
+/// next admission.
 #[derive(Debug)]
 pub(super) struct Push {
+    cluster: ClusterId,
     gap: Duration,
-    /// No eager push before.
-    ready_at: Timestamp,
+    /// Datagrams in a second.
+    budget: u32,
+    peers: u32,
+    /// Theoretical arrival time of the next datagram: when the pace will have made up for those sent so far.
+    paced_until: Timestamp,
+    echoes: VecDeque<Echo>,
+    /// The shard with which the flush goes on, while one is under way.
+    flushing: Option<usize>,
     unsent: Vec<Unsent>,
+    published: u64,
+}
+
+/// Frames of a round, to be said once more.
+#[derive(Debug)]
+struct Echo {
+    due: Timestamp,
+    frames: Vec<Bytes>,
 }
 
 impl Push {
-    pub(super) fn new(gap: Duration) -> Self {
-        Self { gap, ready_at: Timestamp::ZERO, unsent: Vec::new() }
+    /// Rounds for urgent keys that may follow each other without a gap.
+    const AT_ONCE: u32 = 8;
+    /// How long after a round it is said again: some round trips on a LAN, and short against what a user notices.
+    const ECHO_AFTER: Duration = Duration::from_millis(10);
+    /// Rounds that wait to be said again. More are only there when the pace leaves no room for any.
+    const MAX_ECHOES: usize = 16;
+    /// Keys of one step of a flush: half a millisecond of work, and some tens of datagrams a peer.
+    const FLUSH_STEP: usize = 1024;
+
+    pub(super) fn new(cluster: ClusterId, gap: Duration, budget: u32) -> Self {
+        Self {
+            cluster,
+            gap,
+            budget,
+            peers: 0,
+            paced_until: Timestamp::ZERO,
+            echoes: VecDeque::new(),
+            flushing: None,
+            unsent: Vec::new(),
+            published: 0,
+        }
     }
 
-    /// When an urgent key may be pushed. The first push of a quiet node goes at once.
-    pub(super) fn ready_at(&self) -> Timestamp {
-        self.ready_at
+    /// How many are told.
+    pub(super) fn set_peers(&mut self, peers: usize) {
+        self.peers = u32::try_from(peers).unwrap_or(u32::MAX);
     }
 
-    /// Publishes the urgent keys, if the gap since the last push allows. Returns the frames for every peer.
-    pub(super) fn urgent(
-        &mut self,
-        table: &Table,
-        log: &mut ReplicaLog,
-        cluster: ClusterId,
-        now: Timestamp,
-    ) -> Vec<Bytes> {
-        if now < self.ready_at || !table.is_urgent() {
+    /// Permits published so far.
+    pub(super) fn published(&self) -> u64 {
+        self.published
+    }
+
+    /// When one of the methods below has something to do.
+    pub(super) fn next_timeout(&self, table: &Table) -> Timestamp {
+        let urgent = if table.is_urgent() { self.urgent_from() } else { Timestamp::MAX };
+        let echo = self.echoes.front().map_or(Timestamp::MAX, |echo| echo.due);
+        let flush = if self.flushing.is_some() { self.paced_until } else { Timestamp::MAX };
+        urgent.min(echo).min(flush)
+    }
+
+    /// Publishes the urgent keys, if the pace allows. Returns the frames for every peer.
+    pub(super) fn urgent(&mut self, table: &Table, log: &mut ReplicaLog, now: Timestamp) -> Vec<Bytes> {
+        if now < self.urgent_from() || !table.is_urgent() {
             return Vec::new();
         }
-        self.ready_at = now.saturating_add(self.gap);
         table.drain_urgent(&mut self.unsent);
-        self.publish(table, log, cluster, now)
+        let frames = self.publish(table, log, now);
+        self.pace(frames.len(), now);
+        if !frames.is_empty() && self.echoes.len() < Self::MAX_ECHOES {
+            self.echoes.push_back(Echo { due: now.saturating_add(Self::ECHO_AFTER), frames: frames.clone() });
+        }
+        frames
     }
 
-    /// Publishes everything unsent. Returns the frames for every peer.
-    pub(super) fn flush(
-        &mut self,
-        table: &Table,
-        log: &mut ReplicaLog,
-        cluster: ClusterId,
-        now: Timestamp,
-    ) -> Vec<Bytes> {
+    /// The frames that are due to be said again, if the pace leaves room for them.
+    pub(super) fn echo(&mut self, now: Timestamp) -> Vec<Bytes> {
+        let mut frames = Vec::new();
+        while let Some(echo) = self.echoes.pop_front_if(|echo| echo.due <= now) {
+            // Half of what may go at once is kept for news.
+            if self.paced_until <= now.saturating_add(self.round() * (Self::AT_ONCE / 2)) {
+                self.pace(echo.frames.len(), now);
+                frames.extend(echo.frames);
+            }
+        }
+        frames
+    }
+
+    /// Begins to publish everything unsent; [`Push::flush_step`] does it.
+    pub(super) fn begin_flush(&mut self) {
+        // One that is not through yet is what the pace allows.
+        self.flushing = self.flushing.or(Some(0));
+    }
+
+    /// Goes on with a flush, if one is under way and the pace allows. Returns the frames for every peer.
+    pub(super) fn flush_step(&mut self, table: &Table, log: &mut ReplicaLog, now: Timestamp) -> Vec<Bytes> {
+        let Some(shard) = self.flushing.filter(|_| self.paced_until <= now) else { return Vec::new() };
+        self.flushing = table.drain_dirty_from(shard, Self::FLUSH_STEP, &mut self.unsent);
+        let frames = self.publish(table, log, now);
+        self.pace(frames.len(), now);
+        frames
+    }
+
+    /// Publishes everything unsent at once. Returns the frames for every peer.
+    pub(super) fn flush_all(&mut self, table: &Table, log: &mut ReplicaLog, now: Timestamp) -> Vec<Bytes> {
+        self.flushing = None;
         table.drain_dirty(&mut self.unsent);
-        self.publish(table, log, cluster, now)
+        self.publish(table, log, now)
     }
 
-    fn publish(&mut self, table: &Table, log: &mut ReplicaLog, cluster: ClusterId, now: Timestamp) -> Vec<Bytes> {
+    /// From when on the pace allows a round for urgent keys.
+    fn urgent_from(&self) -> Timestamp {
+        self.paced_until.saturating_sub(self.round() * (Self::AT_ONCE - 1))
+    }
+
+    /// The time that one datagram to every peer takes: the gap, or longer where there are so many that it would break the budget.
+    fn round(&self) -> Duration {
+        self.gap.max(Duration::from_secs(1) / self.budget * self.peers)
+    }
+
+    fn pace(&mut self, frames: usize, now: Timestamp) {
+        let Some(frames_beside_first) = u32::try_from(frames).unwrap_or(u32::MAX).checked_sub(1) else { return };
+        let cost = Duration::from_secs(1) / self.budget * self.peers;
+        let cost = self.round().saturating_add(cost.saturating_mul(frames_beside_first));
+        self.paced_until = self.paced_until.max(now).saturating_add(cost);
+    }
+
+    fn publish(&mut self, table: &Table, log: &mut ReplicaLog, now: Timestamp) -> Vec<Bytes> {
         if self.unsent.is_empty() {
             return Vec::new();
         }
@@ -80,9 +170,10 @@ impl Push {
                 debug_assert!(false, "scopes are never removed");
                 continue;
             };
+            self.published += unsent.permits;
             writer.push(&log.publish(id, unsent.digest, unsent.permits, now));
         }
-        writer.finish().iter().map(|body| encode_frame(cluster, log.own(), Tag::Deltas, body)).collect()
+        writer.finish().iter().map(|body| encode_frame(self.cluster, log.own(), Tag::Deltas, body)).collect()
     }
 }
 

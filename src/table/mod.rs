@@ -229,10 +229,19 @@ impl Table {
 
     /// Takes the unsent permits of all keys.
     pub fn drain_dirty(&self, into: &mut Vec<Unsent>) {
-        self.urgent.store(false, Ordering::Release);
-        for shard in &self.shards {
+        self.drain_dirty_from(0, usize::MAX, into);
+    }
+
+    /// Takes the unsent permits of the keys in the shards from `shard` on, until `into` holds at least `enough`. Returns the shard
+    /// to go on with, or `None` after the last one.
+    pub fn drain_dirty_from(&self, shard: usize, enough: usize, into: &mut Vec<Unsent>) -> Option<usize> {
+        for (index, shard) in self.shards.iter().enumerate().skip(shard) {
+            if into.len() >= enough {
+                return Some(index);
+            }
             shard.lock().drain_dirty(into);
         }
+        None
     }
 
     /// Whether a key became urgent since the last drain.

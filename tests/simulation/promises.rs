@@ -1,20 +1,14 @@
-//! Promises of the whole cluster, in virtual time. See `sim` for how to repeat a failure.
-
-#![allow(unreachable_pub, reason = "modules of a test are private by nature")]
-
-mod sim;
+//! What the cluster promises whatever happens to it: no wrong refusal, one quota, everybody sees everybody.
 
 use std::time::Duration;
 
 use peerlimit::Quota;
-use sim::{
+
+use crate::sim::{
     network::{Cut, Link},
     play,
     scenario::{Load, Outcome, Scenario, Spread, Step},
 };
-
-/// Seeds a scenario is played with where the environment does not say.
-const SEEDS: u64 = 200;
 
 /// 80 % of the quota of 100 per second.
 const BELOW: f64 = 80.0;
@@ -53,7 +47,7 @@ fn all_nodes_find_each_other_and_agree_on_what_was_spent() {
         ..Scenario::new("all_nodes_find_each_other_and_agree_on_what_was_spent", 5, 20)
     }
     .load(Load::even("key", 100.0, 5, 10));
-    play(&scenario, SEEDS);
+    play(&scenario);
 }
 
 #[test]
@@ -68,7 +62,7 @@ fn a_newcomer_refuses_nothing_that_a_central_bucket_would_pass() {
     }
     .at(60.0, Step::Start(4))
     .load(Load::even("key", BELOW, 2, 90));
-    play(&scenario, SEEDS);
+    play(&scenario);
 }
 
 #[test]
@@ -83,7 +77,7 @@ fn a_restarted_node_is_charged_nothing_for_its_past() {
     .at(30.0, Step::Crash(2))
     .at(30.5, Step::Start(2))
     .load(Load::even("key", BELOW, 2, 60));
-    play(&scenario, SEEDS);
+    play(&scenario);
 }
 
 #[test]
@@ -100,7 +94,7 @@ fn a_rolling_deploy_refuses_nothing() {
         let at = 20.0 + 6.0 * node as f64;
         scenario = scenario.at(at, Step::Leave(node)).at(at + 2.0, Step::Start(node));
     }
-    play(&scenario, SEEDS);
+    play(&scenario);
 }
 
 #[test]
@@ -122,7 +116,7 @@ fn an_evicted_key_is_learned_anew_without_a_refusal() {
     .load(Load::even("key", BELOW, 2, 12))
     .load(Load::even("key", BELOW, 22, 32))
     .load(Load::even("key", BELOW, 40, 50));
-    play(&scenario, SEEDS);
+    play(&scenario);
 }
 
 #[test]
@@ -136,7 +130,7 @@ fn a_healed_partition_refuses_nothing_for_what_was_consumed_meanwhile() {
         ..Scenario::new("a_healed_partition_refuses_nothing_for_what_was_consumed_meanwhile", 5, 120)
     }
     .load(Load::even("key", BELOW, 2, 120));
-    play(&scenario, SEEDS);
+    play(&scenario);
 }
 
 #[test]
@@ -146,7 +140,7 @@ fn traffic_that_moves_from_one_member_to_another_is_not_refused() {
         ..Scenario::new("traffic_that_moves_from_one_member_to_another_is_not_refused", 3, 60)
     }
     .load(Load::even("key", BELOW, 2, 60).spread(Spread::Moving(Duration::from_secs(7))));
-    play(&scenario, SEEDS);
+    play(&scenario);
 }
 
 #[test]
@@ -160,7 +154,7 @@ fn a_flash_stays_close_to_one_central_bucket() {
         ..Scenario::new("a_flash_stays_close_to_one_central_bucket", 10, 20)
     }
     .load(Load::even("key", 1000.0, 5, 20));
-    play(&scenario, SEEDS);
+    play(&scenario);
 }
 
 #[test]
@@ -179,5 +173,5 @@ fn an_overloaded_partition_admits_one_quota_a_part_and_heals_into_one() {
         ..Scenario::new("an_overloaded_partition_admits_one_quota_a_part_and_heals_into_one", 5, 120)
     }
     .load(Load::even("key", 400.0, 2, 120));
-    play(&scenario, SEEDS);
+    play(&scenario);
 }

@@ -14,14 +14,17 @@ use std::{
 
 use scenario::Scenario;
 
+/// Seeds that a scenario is played with where the environment does not say.
+const SEEDS: u64 = 200;
+
 /// Plays a scenario with many seeds on all cores.
 ///
 /// `PEERLIMIT_SEEDS` sets how many, `PEERLIMIT_SEED` plays that one alone and traces it.
-pub fn play(scenario: &Scenario, seeds: u64) {
+pub fn play(scenario: &Scenario) {
     if let Some(seed) = env_number("PEERLIMIT_SEED") {
         return scenario.run(seed, true);
     }
-    let seeds = env_number("PEERLIMIT_SEEDS").unwrap_or(seeds);
+    let seeds = env_number("PEERLIMIT_SEEDS").unwrap_or(SEEDS);
     let next = AtomicU64::new(0);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let failed: Vec<u64> = std::thread::scope(|scope| {
@@ -45,7 +48,7 @@ pub fn play(scenario: &Scenario, seeds: u64) {
     });
     assert!(
         failed.is_empty(),
-        "{} failed with {} of {seeds} seeds: {failed:?}. Repeat with PEERLIMIT_SEED={} cargo test --test simulation {}",
+        "{} failed with {} of {seeds} seeds: {failed:?}. Repeat with PEERLIMIT_SEED={} cargo test --release --test simulation {}",
         scenario.name,
         failed.len(),
         failed[0],
