@@ -291,6 +291,22 @@ impl ReplicaLog {
         self.keys.get(&digest).map_or(&[], |entry| &entry.cells)
     }
 
+    /// Up to `most` keys that some run published since `since`, some of each run's newest.
+    pub fn hot_keys(&self, since: Timestamp, most: usize) -> Vec<Digest> {
+        let mut hot = Vec::new();
+        for (id, run) in &self.runs {
+            let newest = run.order.values().rev().take_while(|digest| {
+                let cell = self.cells_of(**digest).iter().find(|cell| cell.run == *id);
+                cell.is_some_and(|cell| cell.heard >= since)
+            });
+            hot.extend(newest.take(most.div_ceil(self.runs.len())));
+        }
+        hot.sort_unstable();
+        hot.dedup();
+        hot.truncate(most);
+        hot
+    }
+
     pub(super) fn scope_of(&self, digest: Digest) -> Option<ScopeId> {
         self.keys.get(&digest).map(|entry| entry.scope)
     }

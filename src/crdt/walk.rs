@@ -20,6 +20,8 @@ pub struct Walk {
     spans: Vec<Span>,
     /// Whose turn it is.
     turn: usize,
+    /// Keys in use, which go first, and which go even if the peer lacks nothing of them: for their levels.
+    hot: Vec<Digest>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -37,19 +39,14 @@ impl Walk {
     /// Cells of one run that a turn visits.
     const TURN: usize = 32;
 
-    /// A walk over what a peer lacks that holds `theirs`.
-    pub fn new(log: &ReplicaLog, theirs: BTreeMap<RunId, Version>) -> Self {
+    /// A walk over what a peer lacks that holds `theirs`, after the `hot` keys.
+    pub fn new(log: &ReplicaLog, theirs: BTreeMap<RunId, Version>, hot: Vec<Digest>) -> Self {
         let spans = log.versions().filter_map(|(run, high)| {
             let low = theirs.get(&run).copied().unwrap_or_default();
             // `high` is below the last version, since the log counts up to it one by one or takes it from a bounded range.
             (high > low).then_some(Span { run, low, high, cursor: Version::from_raw(high.raw().saturating_add(1)) })
         });
-        Self { spans: spans.collect(), theirs, turn: 0 }
-    }
-
-    /// Whether there was nothing to walk over.
-    pub fn is_empty(&self) -> bool {
-        self.spans.is_empty()
+        Self { spans: spans.collect(), theirs, turn: 0, hot }
     }
 
     /// What the peer holds once it has everything from this walk.
@@ -67,6 +64,12 @@ impl Walk {
         mut level: impl FnMut(ScopeId, Digest) -> Option<Missing>,
         mut take: impl FnMut(KeyRecord) -> bool,
     ) -> bool {
+        while let Some(&digest) = self.hot.last() {
+            if !self.record(log, digest, now, &mut level).is_none_or(&mut take) {
+                return true;
+            }
+            self.hot.pop();
+        }
         let mut finished = 0;
         while finished < self.spans.len() {
             let turn = self.turn % self.spans.len();
@@ -83,13 +86,9 @@ impl Walk {
                     break;
                 }
                 if !self.was_visited(log, turn, digest)
-                    && let Some(scope) = log.scope_of(digest)
+                    && !self.record(log, digest, now, &mut level).is_none_or(&mut take)
                 {
-                    let record =
-                        KeyRecord { scope, digest, missing: level(scope, digest), cells: self.cells(log, digest, now) };
-                    if !take(record) {
-                        return true;
-                    }
+                    return true;
                 }
                 self.spans[turn].cursor = version;
                 left -= 1;
@@ -97,6 +96,17 @@ impl Walk {
             self.turn = turn + 1;
         }
         false
+    }
+
+    fn record(
+        &self,
+        log: &ReplicaLog,
+        digest: Digest,
+        now: Timestamp,
+        level: impl FnOnce(ScopeId, Digest) -> Option<Missing>,
+    ) -> Option<KeyRecord> {
+        let scope = log.scope_of(digest)?;
+        Some(KeyRecord { scope, digest, missing: level(scope, digest), cells: self.cells(log, digest, now) })
     }
 
     /// Whether the walk over another run came by this key, and so sent it.

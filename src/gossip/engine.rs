@@ -143,6 +143,8 @@ impl Engine {
     const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(1);
     /// How soon a newcomer tries the next member when a transfer broke off.
     const RETRY: Duration = Duration::from_millis(100);
+    /// Keys in use whose levels members compare even when they are in step.
+    const HOT_KEYS: usize = 64;
     /// How soon members compare notes after one came or came back.
     const REUNION: Duration = Duration::from_millis(200);
     /// How long `leave` waits for a peer to take what was not said.
@@ -562,7 +564,7 @@ impl Engine {
                 let permits = news.charge(spec.gcra().refill_time());
                 if permits > 0 {
                     self.stats.merges += 1;
-                    let charge = Charge { permits, ..Charge::default() };
+                    let charge = Charge::news(permits);
                     self.table.charge(spec.index(), spec.gcra(), delta.digest, charge, now);
                 }
             }
@@ -597,13 +599,20 @@ impl Engine {
     fn handle_sync(&mut self, now: Timestamp, id: StreamId, sender: RunId, message: SyncMessage) {
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
         let began = matches!(message, SyncMessage::Versions(_));
-        let Ok((step, answer)) = exchange.handle(sender, message, &self.log, now) else {
+        let hot = match message {
+            SyncMessage::Summary(_) | SyncMessage::Versions(_) => {
+                let since = now.saturating_sub(self.config.anti_entropy_interval * 2);
+                self.log.hot_keys(since, Self::HOT_KEYS)
+            }
+            _ => Vec::new(),
+        };
+        let Ok((step, answer)) = exchange.handle(sender, message, &self.log, hot, now) else {
             self.stats.drops.malformed += 1;
             self.break_off(now, id);
             return;
         };
-        if let Some(batch) = &step.records {
-            self.merge_records(now, batch);
+        if let Some((batch, as_of)) = &step.records {
+            self.merge_records(now, batch, *as_of);
         }
         // A run that we know nothing of and that is no member has no cells left anywhere: it must not come back.
         for covered in step.covered {
@@ -625,12 +634,12 @@ impl Engine {
         self.end_if_over(now, id);
     }
 
-    fn merge_records(&mut self, now: Timestamp, batch: &RecordBatch) {
+    fn merge_records(&mut self, now: Timestamp, batch: &RecordBatch, as_of: Timestamp) {
         for record in batch.records() {
             let spec = find_scope(&mut self.scopes, &self.table, record.scope);
             // Where a baseline was missing, or too old to tell anything, only the level counts. It never over-charges, so it is
             // taken in any case.
-            let mut charge = Charge { missing: record.missing.unwrap_or_default(), ..Charge::default() };
+            let mut charge = Charge { permits: 0, missing: record.missing.unwrap_or_default(), as_of };
             for cell in &record.cells {
                 // What the sender keeps only because it has not swept yet must not start a new life here.
                 if self.is_expired(cell.age_secs) && record.missing.unwrap_or_default() == Missing::default() {
@@ -647,7 +656,7 @@ impl Engine {
                 }
             }
             if let Some(spec) = spec
-                && charge != Charge::default()
+                && charge.says_anything()
             {
                 self.stats.merges += 1;
                 self.table.charge(spec.index(), spec.gcra(), record.digest, charge, now);

@@ -23,6 +23,10 @@ pub(super) struct Exchange {
     opened_here: bool,
     /// Whether our `Versions` went out.
     told: bool,
+    /// When our `Versions` went out.
+    told_at: Timestamp,
+    /// When theirs arrived.
+    heard_at: Timestamp,
     /// What the peer lacks, once it has told what it holds.
     walk: Option<Walk>,
     walked: bool,
@@ -35,8 +39,8 @@ pub(super) struct Exchange {
 /// What came of a message.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Step {
-    /// Records to merge.
-    pub(super) records: Option<RecordBatch>,
+    /// Records to merge, and an instant at which their levels were no higher.
+    pub(super) records: Option<(RecordBatch, Timestamp)>,
     /// Ranges that arrived completely.
     pub(super) covered: Vec<Covered>,
     /// What the peer was found to hold.
@@ -52,6 +56,8 @@ impl Exchange {
         Self {
             opened_here,
             told: false,
+            told_at: now,
+            heard_at: now,
             walk: None,
             walked: false,
             received_all: false,
@@ -74,24 +80,25 @@ impl Exchange {
         SyncMessage::Summary(summary(log))
     }
 
-    /// Takes a message of the run `sender`. Returns what to do with its contents, and what to answer at once.
+    /// Takes a message of the run `sender`, while the keys `hot` are in use. Returns what to do with its contents, and what to answer at once.
     pub(super) fn handle(
         &mut self,
         sender: RunId,
         message: SyncMessage,
         log: &ReplicaLog,
+        hot: Vec<Digest>,
         now: Timestamp,
     ) -> Result<(Step, Option<SyncMessage>), OutOfTurn> {
         self.active = now;
         let mut step = Step::default();
         let answer = match message {
             SyncMessage::Summary(theirs) if !self.opened_here && !self.told => {
-                self.told = true;
-                if theirs == summary(log) {
+                if theirs == summary(log) && hot.is_empty() {
+                    self.told = true;
                     self.end_in_step(sender, log, &mut step);
                     Some(SyncMessage::InStep)
                 } else {
-                    Some(versions(log, now))
+                    Some(self.tell(log, now))
                 }
             }
             SyncMessage::InStep if self.opened_here && !self.told => {
@@ -100,13 +107,14 @@ impl Exchange {
             }
             SyncMessage::Versions(theirs) if self.walk.is_none() && self.opened_here != self.told => {
                 self.theirs = theirs.into_iter().map(|held| (held.run, held)).collect();
-                self.walk = Some(Walk::new(log, self.theirs.values().map(|held| (held.run, held.version)).collect()));
-                let first = !self.told;
-                self.told = true;
-                first.then(|| versions(log, now))
+                self.heard_at = now;
+                self.walk =
+                    Some(Walk::new(log, self.theirs.values().map(|held| (held.run, held.version)).collect(), hot));
+                (!self.told).then(|| self.tell(log, now))
             }
             SyncMessage::Records(batch) if self.told && !self.received_all => {
-                step.records = Some(batch);
+                let as_of = self.told_at.saturating_add(batch.elapsed).min(now);
+                step.records = Some((batch, as_of));
                 None
             }
             SyncMessage::Done(covered) if self.told && !self.received_all => {
@@ -129,7 +137,7 @@ impl Exchange {
     ) -> Option<SyncMessage> {
         let walk = self.walk.as_mut().filter(|_| !self.walked)?;
         self.active = now;
-        let mut batch = RecordBatch::default();
+        let mut batch = RecordBatch::new(now.saturating_since(self.heard_at));
         let more = walk.step(log, now, level, |record| batch.push(record));
         if !batch.is_empty() {
             debug_assert!(more || !self.walked, "a walk ends once");
@@ -138,6 +146,12 @@ impl Exchange {
         self.walked = true;
         let covered = walk.covers().map(|(run, from, to)| Covered { run, from, to });
         Some(SyncMessage::Done(covered.collect()))
+    }
+
+    fn tell(&mut self, log: &ReplicaLog, now: Timestamp) -> SyncMessage {
+        self.told = true;
+        self.told_at = now;
+        versions(log, now)
     }
 
     /// The peer holds what we hold; for its own run that is all there is.

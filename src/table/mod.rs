@@ -52,13 +52,27 @@ pub struct Rule {
     pub push_weight: u64,
 }
 
-/// What peers said of one bucket: permits that are news, and the level that a peer saw, if it said so.
+/// What peers said of one bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Charge {
-    /// Additive law.
+    /// Additive law: permits that are news.
     pub permits: u64,
-    /// Max law.
+    /// Max law: the level that a peer saw.
     pub missing: Missing,
+    /// When it was no lower than that. Not after now.
+    pub as_of: Timestamp,
+}
+
+impl Charge {
+    /// News alone.
+    pub fn news(permits: u64) -> Self {
+        Self { permits, ..Self::default() }
+    }
+
+    /// Whether it can move a bucket.
+    pub fn says_anything(&self) -> bool {
+        self.permits != 0 || self.missing != Missing::default()
+    }
 }
 
 /// All buckets of one node, of all scopes.
@@ -185,7 +199,7 @@ impl Table {
     /// Moves a bucket by what peers said of it. A bucket that stays full is not created.
     pub fn charge(&self, scope: ScopeIndex, gcra: &Gcra, digest: Digest, charge: Charge, now: Timestamp) {
         // The later of two estimates that each never over-charge.
-        let moved = |tat| gcra.charge(tat, now, charge.permits).max(gcra.raise(tat, now, charge.missing));
+        let moved = |tat| gcra.charge(tat, now, charge.permits).max(gcra.raise(tat, charge.as_of, charge.missing));
         let mut shard = self.shard(digest).lock();
         if let Some(bucket) = shard.find(digest) {
             bucket.tat = moved(bucket.tat);

@@ -1,5 +1,7 @@
 //! The steps of anti-entropy.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
@@ -18,8 +20,8 @@ pub const MAX_RUNS: usize = 1600;
 
 /// A body of [`Tag::Sync`](super::Tag::Sync): its number, one byte, then its fields. Append-only.
 ///
-/// Who opens the stream says `Summary`. The other answers `InStep`, and that was all, or `Versions`. From there on both do the
-/// same: say `Versions` if not yet done, send what the other lacks in `Records`, and close with `Done`.
+/// Who opens the stream says `Summary`. The other answers `InStep`, and that was all, or `Versions`; it does that also in step
+/// while keys are in use, for the sake of their levels. From there on both do the same: say `Versions` if not yet done, send what the other lacks in `Records`, and close with `Done`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SyncMessage {
     /// 1: a digest of the sender's `Versions`: 8 bytes.
@@ -61,9 +63,13 @@ pub struct Covered {
 
 /// Records, collected up to a length.
 ///
-/// On the wire: the runs and the scopes that occur, then the records, which name both by their position.
+/// On the wire: microseconds since the sender got the reader's `Versions`; the runs and the scopes that occur; then the records, which
+/// name both by their position.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordBatch {
+    /// How long after the reader's `Versions` arrived the levels were read. The reader knows when it sent them, so it knows an
+    /// instant at which the levels were no higher, and takes none for later than it is.
+    pub elapsed: Duration,
     records: Vec<KeyRecord>,
     estimate: usize,
 }
@@ -75,6 +81,11 @@ impl RecordBatch {
     const RECORD: usize = 3 + Digest::LEN + 10 + 3;
     /// At most: run, epoch, permits, version, age, and the run's id in the list.
     const CELL: usize = 3 + 5 + 9 + 9 + 5 + 8;
+
+    /// An empty batch.
+    pub fn new(elapsed: Duration) -> Self {
+        Self { elapsed, ..Self::default() }
+    }
 
     /// Adds a record. Returns whether it did: if not, the batch is full.
     pub fn push(&mut self, record: KeyRecord) -> bool {
@@ -100,6 +111,7 @@ impl RecordBatch {
 
 #[derive(Serialize, Deserialize)]
 struct BatchWire {
+    elapsed_micros: u64,
     runs: Vec<RunId>,
     scopes: Vec<[u8; 8]>,
     records: Vec<RecordWire>,
@@ -196,7 +208,9 @@ impl RecordBatch {
                 .collect(),
         });
         let records = records.collect();
+        let elapsed_micros = u64::try_from(self.elapsed.as_micros()).unwrap_or(u64::MAX);
         BatchWire {
+            elapsed_micros,
             runs: runs.list,
             scopes: scopes.list.iter().map(|scope| scope.raw().to_le_bytes()).collect(),
             records,
@@ -204,7 +218,7 @@ impl RecordBatch {
     }
 
     fn from_wire(wire: BatchWire) -> Result<Self, FrameError> {
-        let mut batch = Self::default();
+        let mut batch = Self::new(Duration::from_micros(wire.elapsed_micros));
         for record in wire.records {
             let scope = wire.scopes.get(usize::from(record.scope)).ok_or(FrameError::Malformed)?;
             let mut cells = SmallVec::with_capacity(record.cells.len());

@@ -5,7 +5,7 @@ mod golden;
 mod hostile;
 mod sync;
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use proptest::prelude::*;
 
@@ -79,7 +79,9 @@ fn a_message() -> impl Strategy<Value = SyncMessage> {
         any::<u64>().prop_map(SyncMessage::Summary),
         Just(SyncMessage::InStep),
         prop::collection::vec(held, 0..40).prop_map(SyncMessage::Versions),
-        prop::collection::vec(a_record(), 0..20).prop_map(|records| SyncMessage::Records(batch(records))),
+        (prop::collection::vec(a_record(), 0..20), number()).prop_map(|(records, micros)| {
+            SyncMessage::Records(RecordBatch { elapsed: Duration::from_micros(micros), ..batch(records) })
+        }),
         prop::collection::vec(covered, 0..40).prop_map(SyncMessage::Done),
     ]
 }

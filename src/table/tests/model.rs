@@ -13,7 +13,7 @@ const PEERS: u64 = 3;
 enum Step {
     Decide { scope: usize, key: u64, cost: u64 },
     Peek { scope: usize, key: u64, cost: u64 },
-    Charge { scope: usize, key: u64, permits: u64, missing: u64 },
+    Charge { scope: usize, key: u64, permits: u64, missing: u64, ago_ms: u64 },
     Missing { scope: usize, key: u64 },
     IsFull { scope: usize, key: u64 },
     DrainUrgent,
@@ -29,8 +29,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         8 => (0..2_usize, 0..4_u64, cost.clone()).prop_map(|(scope, key, cost)| Step::Decide { scope, key, cost }),
         2 => (0..2_usize, 0..4_u64, cost).prop_map(|(scope, key, cost)| Step::Peek { scope, key, cost }),
-        3 => (0..2_usize, 0..4_u64, permits, missing)
-            .prop_map(|(scope, key, permits, missing)| Step::Charge { scope, key, permits, missing }),
+        3 => (0..2_usize, 0..4_u64, permits, missing, prop_oneof![Just(0), 0..900_u64])
+            .prop_map(|(scope, key, permits, missing, ago_ms)| Step::Charge { scope, key, permits, missing, ago_ms }),
         2 => (0..2_usize, 0..4_u64).prop_map(|(scope, key)| Step::Missing { scope, key }),
         1 => (0..2_usize, 0..4_u64).prop_map(|(scope, key)| Step::IsFull { scope, key }),
         2 => Just(Step::DrainUrgent),
@@ -140,15 +140,16 @@ fn run(steps: &[Step], publish: bool) -> Result<(), TestCaseError> {
                 };
                 prop_assert_eq!(answer, expected, "{:?}", step);
             }
-            Step::Charge { scope, key, permits, missing } => {
+            Step::Charge { scope, key, permits, missing, ago_ms } => {
                 let gcra = *specs[scope].gcra();
                 let missing = Missing::from_raw(missing);
+                let as_of = now.saturating_sub(Duration::from_millis(ago_ms));
                 let tat = model.of(scope, key).tat;
-                let after = gcra.charge(tat, now, permits).max(gcra.raise(tat, now, missing));
+                let after = gcra.charge(tat, now, permits).max(gcra.raise(tat, as_of, missing));
                 if model.buckets.contains_key(&(scope, key)) || !after.is_full_since(now) {
                     model.buckets.entry((scope, key)).or_default().tat = after;
                 }
-                let charge = Charge { permits, missing };
+                let charge = Charge { permits, missing, as_of };
                 table.charge(specs[scope].index(), &gcra, digest(&specs[scope], key), charge, now);
             }
             Step::Missing { scope, key } => {

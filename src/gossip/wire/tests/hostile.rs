@@ -1,6 +1,6 @@
 //! Bytes that nobody meant well.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Buf;
 use foca::Codec;
@@ -139,17 +139,18 @@ fn a_length_that_promises_gigabytes_allocates_nothing() {
         &[0xfd, 0, 0, 0, 0, 0x10, 0, 0, 0],
         &[0xfc, 0xff, 0xff, 0xff, 0xff],
     ];
+    #[allow(clippy::disallowed_methods, reason = "a test of how long something takes")]
     let begun = Instant::now();
     for length in huge {
         // In each place where a length stands.
-        for before in [&[3_u8][..], &[5], &[4], &[4, 0], &[4, 0, 0]] {
+        for before in [&[3_u8][..], &[5], &[4, 0], &[4, 0, 0], &[4, 0, 0, 0]] {
             let mut body = before.to_vec();
             body.extend(length);
             body.extend([1; 64]);
             assert_eq!(SyncMessage::decode(&body), Err(FrameError::Malformed), "{body:?}");
         }
-        // The cells of a record: no runs, one scope, one record, its digest, no level.
-        let mut body = vec![4, 0, 1];
+        // The cells of a record: no time, no runs, one scope, one record, its digest, no level.
+        let mut body = vec![4, 0, 0, 1];
         body.extend([0; 8]);
         body.extend([1, 0]);
         body.extend([0; 16]);
@@ -185,7 +186,7 @@ fn more_runs_than_a_message_may_name_are_malformed() {
 
 #[test]
 fn records_that_name_more_runs_than_a_message_may_are_malformed() {
-    let mut body = vec![4, 0xfb];
+    let mut body = vec![4, 0, 0xfb];
     body.extend((MAX_RUNS as u16 + 1).to_le_bytes());
     body.extend(vec![0; 8 * (MAX_RUNS + 1)]);
     body.extend([0, 0]);
@@ -196,7 +197,7 @@ fn records_that_name_more_runs_than_a_message_may_are_malformed() {
 fn a_position_that_is_not_there_is_malformed() {
     // One run, one scope, one record with one cell.
     let body = |scope: u8, run: u8| {
-        let mut body = vec![4, 1];
+        let mut body = vec![4, 0, 1];
         body.extend([0; 8]);
         body.push(1);
         body.extend([0; 8]);

@@ -13,7 +13,9 @@ proptest! {
         prop_assert!(HEADER_LEN + body.len() <= MAX_STREAM_FRAME);
         match (SyncMessage::decode(&body), &message) {
             // A batch that was read has no room to track.
-            (Ok(SyncMessage::Records(back)), SyncMessage::Records(sent)) => prop_assert_eq!(back.records(), sent.records()),
+            (Ok(SyncMessage::Records(back)), SyncMessage::Records(sent)) => {
+                prop_assert_eq!((back.records(), back.elapsed), (sent.records(), sent.elapsed));
+            }
             (back, sent) => prop_assert_eq!(back.as_ref(), Ok(sent)),
         }
     }
