@@ -50,7 +50,9 @@ pub struct Engine {
     next_stream: u64,
     scopes: HashMap<ScopeId, Arc<ScopeSpec>>,
     join: Join,
-    /// What discovery found last; announced to again while this node is alone.
+    /// Whether some member answers to our present identity.
+    connected: bool,
+    /// What discovery found last; announced to again while this node is not connected.
     found: Vec<SocketAddr>,
     deadlines: Deadlines,
     sweep: SweepPosition,
@@ -139,8 +141,8 @@ impl Engine {
     const ALONE_AFTER: Duration = Duration::from_secs(2);
     /// How long a member may take to transfer its state before the node starts without.
     const TRANSFER_PATIENCE: Duration = Duration::from_secs(10);
-    /// How often a node without peers announces itself to what discovery found.
-    const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(1);
+    /// How often a node that nobody answers announces itself.
+    const ANNOUNCE_INTERVAL: Duration = Duration::from_millis(500);
     /// How soon a newcomer tries the next member when a transfer broke off.
     const RETRY: Duration = Duration::from_millis(100);
     /// Keys in use whose levels members compare even when they are in step.
@@ -189,6 +191,7 @@ impl Engine {
             next_stream: 0,
             scopes: HashMap::new(),
             join: Join::Searching,
+            connected: false,
             found: Vec::new(),
             deadlines,
             sweep: SweepPosition::default(),
@@ -448,21 +451,25 @@ impl Engine {
         self.after_membership(now);
     }
 
-    /// Announces this node to those found who are no members, and to members held down.
+    /// Announces this node to those found who are no members, to members held down, and as long as nobody answers to our present
+    /// identity, to all members.
     fn announce(&mut self, now: Timestamp) {
-        let found = self.found.iter().copied().chain(self.membership.down());
-        let mut wanted: Vec<SocketAddr> =
-            found.filter(|addr| self.peers.values().all(|peer| peer.addr != *addr)).collect();
+        let is_peer = |addr: &SocketAddr| self.peers.values().any(|peer| peer.addr == *addr);
+        let known = self.found.iter().copied().chain(self.membership.down());
+        let mut wanted: Vec<SocketAddr> = known.filter(|addr| !self.connected || !is_peer(addr)).collect();
+        if !self.connected {
+            wanted.extend(self.peers.values().map(|peer| peer.addr));
+        }
         wanted.sort_unstable();
         wanted.dedup();
-        for addr in wanted {
-            if let Err(error) = self.membership.announce(now, addr) {
+        for addr in &wanted {
+            if let Err(error) = self.membership.announce(now, *addr) {
                 tracing::debug!(%error, %addr, "cannot announce");
             }
         }
         self.after_membership(now);
-        let alone = self.peers.is_empty() && !self.found.is_empty();
-        self.deadlines.announce = if alone { now.saturating_add(Self::ANNOUNCE_INTERVAL) } else { Timestamp::MAX };
+        let again = !self.connected && !wanted.is_empty();
+        self.deadlines.announce = if again { now.saturating_add(Self::ANNOUNCE_INTERVAL) } else { Timestamp::MAX };
     }
 
     fn after_membership(&mut self, now: Timestamp) {
@@ -486,10 +493,15 @@ impl Engine {
                 }
                 OwnedNotification::Rejoin(_) => {
                     self.events.push_back(Event::Rejoined);
-                    // Those who took us for dead are not our members any more; they have to hear of it at once.
+                    // What is sent to the former identity does not reach us, so everybody has to hear of the new one at once.
+                    self.connected = false;
                     self.deadlines.announce = now;
                 }
-                OwnedNotification::Idle => self.deadlines.announce = now.saturating_add(Self::ANNOUNCE_INTERVAL),
+                OwnedNotification::Active => self.connected = true,
+                OwnedNotification::Idle => {
+                    self.connected = false;
+                    self.deadlines.announce = now.saturating_add(Self::ANNOUNCE_INTERVAL);
+                }
                 _ => {}
             }
         }

@@ -1,7 +1,10 @@
 //! What outsiders and liars can do: little.
 
 use super::*;
-use crate::{bucket::Missing, gossip::wire::HEADER_LEN};
+use crate::{
+    bucket::Missing,
+    gossip::wire::{Covered, HEADER_LEN, HeldRun},
+};
 
 /// Bytes with a seed.
 fn noise(seed: u64, length: usize) -> Vec<u8> {
@@ -234,4 +237,25 @@ fn a_level_without_a_baseline_is_taken_and_bounded() {
     let record = records(node, 1, Some(4), &told);
     node.engine.handle_stream_frame(now, id, &step(peer, &record));
     assert_eq!(node.remaining(now, 1), 6);
+}
+
+#[test]
+fn what_a_third_node_tells_of_a_run_is_no_fresher_than_its_own_knowledge() {
+    let mut net = Net::pair(|_| {});
+    net.run_until(at(200_000));
+    let (now, peer, third) = (net.now, net.nodes[1].run(), RunId::from_raw(50));
+    let node = &mut net.nodes[0];
+    let _before = node.outputs();
+    let id = node.engine.accept_stream(now).expect("there is room");
+    node.engine.handle_stream_frame(now, id, &step(peer, &SyncMessage::Summary(1)));
+    // The peer itself has not heard of the third one for 100 s.
+    let held = HeldRun { run: third, version: Version::from_raw(5), age_secs: 100 };
+    node.engine.handle_stream_frame(now, id, &step(peer, &SyncMessage::Versions(vec![held])));
+    let record = records(node, 1, None, &[(third, 3, 5)]);
+    node.engine.handle_stream_frame(now, id, &step(peer, &record));
+    let covered = Covered { run: third, from: Version::NONE, to: Version::from_raw(5) };
+    node.engine.handle_stream_frame(now, id, &step(peer, &SyncMessage::Done(vec![covered])));
+    assert_eq!(node.engine.log().version_of(third), Version::from_raw(5));
+    let since = node.engine.log().in_step_since(third, now);
+    assert!(since >= Duration::from_secs(100), "it takes itself to be in step since {since:?}");
 }

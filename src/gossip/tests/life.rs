@@ -68,8 +68,9 @@ fn what_one_admits_the_other_knows_within_a_sync_interval() {
     assert!(net.nodes[0].check(now, 1, 2).allowed);
     let end = now.saturating_add(Duration::from_millis(200));
     net.run_until(end);
-    // 2 permits went, and 2 came back.
-    assert_eq!(net.nodes[1].remaining(now, 1), 8);
+    // 2 permits went; the first may be back.
+    let remaining = net.nodes[1].remaining(end, 1);
+    assert!((8..10).contains(&remaining), "{remaining} remain");
     assert_eq!(net.nodes[1].engine.log().cells(), 1);
     // Nothing is charged twice, by whatever way it comes again.
     net.run_until(now.saturating_add(Duration::from_secs(10)));
@@ -141,32 +142,44 @@ fn leaving_tells_the_rest_and_then_falls_silent() {
     assert_eq!(gone.engine.accept_stream(at(100_000)), None);
 }
 
+/// Goes on until the engine rests for a second. Returns when it wakes, and how often it was called.
+fn until_rest(node: &mut Node, mut now: Timestamp) -> (Timestamp, usize) {
+    for steps in 1..10_000 {
+        node.engine.handle_timeout(now);
+        let _outputs = node.outputs();
+        let next = node.engine.poll_timeout();
+        if next.saturating_since(now) > Duration::from_secs(1) {
+            return (next, steps);
+        }
+        now = next;
+    }
+    panic!("it never rests");
+}
+
 #[test]
 fn a_round_of_the_sweep_ends_when_both_of_its_halves_have_ended() {
     // 3,000 buckets that are idle and not full: the table goes round in 256 steps, the log in 3.
-    let day = Quota::per_day(10);
-    let interval = Duration::from_secs(60);
-    let mut node = Node::with_quota(1, at(1_000), day, |config| {
-        config.sweeping = Some(Sweeping { key_ttl: Duration::from_secs(1), interval });
-        (config.sync_interval, config.anti_entropy_interval) = (interval * 1_000, interval * 1_000);
+    let hour = Duration::from_secs(3_600);
+    let mut node = Node::with_quota(1, at(1_000), Quota::per_day(10), |config| {
+        config.sweeping = Some(Sweeping { key_ttl: Duration::from_secs(2), interval: Duration::from_secs(60) });
+        (config.sync_interval, config.anti_entropy_interval) = (hour, 100 * hour);
     });
     let own = node.addr;
     node.engine.handle_found(at(1_000), &[own]);
     for key in 0..3_000 {
-        assert!(node.check(at(1_000), key, 1).allowed);
+        assert!(node.check(at(1_000), key, 5).allowed);
     }
-    node.engine.leave(at(1_000));
+    let mut now = at(1_000);
+    while node.engine.log().cells() < 3_000 {
+        now = until_rest(&mut node, now).0;
+        assert!(now < at(7_200_000), "nothing is published");
+    }
+    // The first round in which all cells are idle, and the one after.
+    for _ in 0..2 {
+        let steps;
+        (now, steps) = until_rest(&mut node, now);
+        assert!(steps >= 256, "this was no round: {steps} steps");
+        assert!(steps <= 256 + 3, "{steps} steps");
+    }
     assert_eq!(node.engine.log().cells(), 3_000);
-    let (mut now, mut steps) = (node.engine.poll_timeout(), 0);
-    loop {
-        node.engine.handle_timeout(now);
-        steps += 1;
-        assert!(steps < 5_000, "the round never ends");
-        let next = node.engine.poll_timeout();
-        if next.saturating_since(now) > Duration::from_secs(1) {
-            break;
-        }
-        now = next;
-    }
-    assert!(steps <= 256 + 3, "{steps} steps");
 }

@@ -64,8 +64,8 @@ fn a_record() -> impl Strategy<Value = KeyRecord> {
     })
 }
 
-fn batch(records: Vec<KeyRecord>) -> RecordBatch {
-    let mut batch = RecordBatch::default();
+fn batch(elapsed: Duration, records: Vec<KeyRecord>) -> RecordBatch {
+    let mut batch = RecordBatch::new(elapsed);
     for record in records {
         assert!(batch.push(record), "the batch is small");
     }
@@ -79,9 +79,8 @@ fn a_message() -> impl Strategy<Value = SyncMessage> {
         any::<u64>().prop_map(SyncMessage::Summary),
         Just(SyncMessage::InStep),
         prop::collection::vec(held, 0..40).prop_map(SyncMessage::Versions),
-        (prop::collection::vec(a_record(), 0..20), number()).prop_map(|(records, micros)| {
-            SyncMessage::Records(RecordBatch { elapsed: Duration::from_micros(micros), ..batch(records) })
-        }),
+        (prop::collection::vec(a_record(), 0..20), number())
+            .prop_map(|(records, micros)| { SyncMessage::Records(batch(Duration::from_micros(micros), records)) }),
         prop::collection::vec(covered, 0..40).prop_map(SyncMessage::Done),
     ]
 }

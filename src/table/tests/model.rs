@@ -52,6 +52,8 @@ struct Bucket {
 struct Model {
     buckets: HashMap<(usize, u64), Bucket>,
     publish: bool,
+    /// Some key became urgent since the urgent ones were drained.
+    urgent: bool,
 }
 
 impl Model {
@@ -73,10 +75,13 @@ impl Model {
             bucket.unsent += cost;
             // unsent >= remaining / (2 * peers), the part of a permit included.
             bucket.urgent |= bucket.unsent * 2 * PEERS * gcra.interval() >= gcra.slack(tat, now);
+            self.urgent |= bucket.urgent;
         }
     }
 
     fn drain(&mut self, all: bool) -> Vec<(usize, u64, u64)> {
+        // A drain of everything leaves the flag to the next one of the urgent, who finds nothing.
+        self.urgent &= all;
         let mut drained = Vec::new();
         for ((scope, key), bucket) in &mut self.buckets {
             if (all || bucket.urgent) && bucket.unsent > 0 {
@@ -114,7 +119,7 @@ fn run(steps: &[Step], publish: bool) -> Result<(), TestCaseError> {
         named.sort_unstable();
         named
     };
-    let mut model = Model { buckets: HashMap::new(), publish };
+    let mut model = Model { buckets: HashMap::new(), publish, urgent: false };
     let mut now = Timestamp::from_millis(1_000);
     for step in steps {
         match *step {
@@ -172,7 +177,6 @@ fn run(steps: &[Step], publish: bool) -> Result<(), TestCaseError> {
                     table.drain_urgent(&mut drained);
                 }
                 prop_assert_eq!(named(&drained), expected, "{:?}", step);
-                prop_assert!(!table.is_urgent());
             }
             Step::Sweep { idle_ms } => {
                 let idle = Duration::from_millis(idle_ms);
@@ -185,7 +189,7 @@ fn run(steps: &[Step], publish: bool) -> Result<(), TestCaseError> {
             Step::Advance { ms } => now = now.saturating_add(Duration::from_millis(ms)),
         }
         prop_assert_eq!(table.stats().keys, model.buckets.len() as u64, "{:?}", step);
-        prop_assert_eq!(table.is_urgent(), model.buckets.values().any(|bucket| bucket.urgent), "{:?}", step);
+        prop_assert_eq!(table.is_urgent(), model.urgent, "{:?}", step);
     }
     Ok(())
 }

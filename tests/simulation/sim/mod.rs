@@ -22,6 +22,10 @@ const SEEDS: u64 = 200;
 /// `PEERLIMIT_SEEDS` sets how many, `PEERLIMIT_SEED` plays that one alone and traces it.
 pub fn play(scenario: &Scenario) {
     if let Some(seed) = env_number("PEERLIMIT_SEED") {
+        // What the engines say of themselves goes between the lines, as far as `RUST_LOG` asks for it. Virtual time is on the lines.
+        let filter = tracing_subscriber::EnvFilter::from_default_env();
+        let _already_set =
+            tracing_subscriber::fmt().without_time().with_env_filter(filter).with_writer(std::io::stderr).try_init();
         return scenario.run(seed, true);
     }
     let seeds = env_number("PEERLIMIT_SEEDS").unwrap_or(SEEDS);

@@ -77,8 +77,6 @@ fn every_step_of_anti_entropy_is_pinned() {
             cells: [cell(OTHER, 2, 1, 7, u32::MAX)].into_iter().collect(),
         },
     ];
-    let mut told = RecordBatch::new(Duration::from_micros(500));
-    records.into_iter().for_each(|record| assert!(told.push(record)));
     let covered = Covered { run: RUN, from: Version::NONE, to: Version::from_raw(300) };
     let pinned = [
         (SyncMessage::Summary(0x0123_4567_89ab_cdef), "0301efcdab8967452301"),
@@ -88,7 +86,7 @@ fn every_step_of_anti_entropy_is_pinned() {
             "0303028877665544332211fa0000ffeeddccbbaa99fc00000100fbfb00",
         ),
         (
-            SyncMessage::Records(told),
+            SyncMessage::Records(batch(Duration::from_micros(500), records)),
             "0304fbf40102887766554433221100ffeeddccbbaa990153f7461f97af94bd0200faccb15bd98ce000032c89f4d69f433d01fc00000a00\
              020000fb2c010902010105fd0000000000010000000094130a97de14c6128901a1c8c66c94a4000101020107fcffffffff",
         ),

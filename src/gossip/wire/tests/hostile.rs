@@ -108,8 +108,8 @@ fn a_header_says_what_is_wrong_with_it() {
     assert_eq!(changed(0, VERSION), Ok(Tag::Deltas));
     assert_eq!(changed(0, 2), Err(FrameError::Version(2)));
     assert_eq!(changed(0, 0), Err(FrameError::Version(0)));
-    for byte in 1..9 {
-        assert_eq!(changed(byte, !good[byte]), Err(FrameError::ForeignCluster), "byte {byte}");
+    for (at, byte) in good.iter().enumerate().skip(1).take(8) {
+        assert_eq!(changed(at, !byte), Err(FrameError::ForeignCluster), "byte {at}");
     }
     for tag in (4..=255).chain([0]) {
         assert_eq!(changed(17, tag), Err(FrameError::UnknownTag(tag)));

@@ -31,7 +31,7 @@ proptest! {
 
     #[test]
     fn a_batch_of_any_records_fits_into_a_frame(sizes in prop::collection::vec(prop_oneof![9 => 0..40_usize, 1 => 0..=MAX_RUNS], 1..200)) {
-        let mut batch = RecordBatch::default();
+        let mut batch = RecordBatch::new(Duration::MAX);
         let mut pushed = 0;
         for (key, cells) in sizes.iter().enumerate() {
             if !batch.push(worst_record(key as u64, *cells)) {
@@ -95,7 +95,7 @@ fn worst_record(key: u64, cells: usize) -> KeyRecord {
 
 #[test]
 fn the_longest_record_fits_into_a_frame() {
-    let message = SyncMessage::Records(batch(vec![worst_record(0, MAX_RUNS)]));
+    let message = SyncMessage::Records(batch(Duration::MAX, vec![worst_record(0, MAX_RUNS)]));
     let body = message.encode();
     assert!(HEADER_LEN + body.len() <= MAX_STREAM_FRAME, "{} bytes", body.len());
     let Ok(SyncMessage::Records(back)) = SyncMessage::decode(&body) else { panic!("does not come back") };
@@ -104,7 +104,7 @@ fn the_longest_record_fits_into_a_frame() {
 
 #[test]
 fn a_batch_ends_before_it_outgrows_its_frame() {
-    let mut batch = RecordBatch::default();
+    let mut batch = RecordBatch::new(Duration::MAX);
     assert!(batch.is_empty());
     let mut taken = 0;
     while batch.push(worst_record(taken, 2)) {
