@@ -224,32 +224,42 @@ impl ReplicaLog {
         Applied::News(news)
     }
 
-    /// Notes that everything which `run` published in `(from, to]` has arrived. Returns whether nothing before is missing.
+    /// Notes that everything which `run` published in `(from, to]` has arrived from itself. Returns whether nothing before is missing.
     ///
     /// A run of which nothing is known begins here, within the limits.
     pub fn cover(&mut self, run: RunId, from: Version, to: Version, now: Timestamp) -> bool {
-        if run == self.own || (!self.runs.contains_key(&run) && self.runs.len() >= self.limits.max_runs) {
-            return true;
-        }
-        let run = self.runs.entry(run).or_default();
+        let Some(run) = self.run_mut(run) else { return true };
+        let before = run.held.upto();
         let contiguous = run.held.cover(from, to);
-        if contiguous {
-            run.in_step = Some(now);
+        // A frame that comes twice, or late, does not say that nothing came after it.
+        if contiguous && to > before {
+            run.in_step = run.in_step.max(Some(now));
         }
         contiguous
+    }
+
+    /// Notes that everything which `run` published in `(from, to]` has arrived from somebody else. That says nothing of how fresh it
+    /// is; see [`ReplicaLog::note_in_step`].
+    pub fn fill(&mut self, run: RunId, from: Version, to: Version) {
+        if let Some(run) = self.run_mut(run) {
+            run.held.cover(from, to);
+        }
     }
 
     /// Notes that at `at` the run had published nothing beyond `version`. If that is held here, nothing was missed until then.
     ///
     /// A run of which nothing is known begins here, within the limits.
     pub fn note_in_step(&mut self, run: RunId, version: Version, at: Timestamp) {
-        if run == self.own || (!self.runs.contains_key(&run) && self.runs.len() >= self.limits.max_runs) {
-            return;
-        }
-        let run = self.runs.entry(run).or_default();
+        let Some(run) = self.run_mut(run) else { return };
         if run.held.upto() >= version {
             run.in_step = run.in_step.max(Some(at));
         }
+    }
+
+    /// Another run than our own, begun if there is room.
+    fn run_mut(&mut self, run: RunId) -> Option<&mut Run> {
+        let known = self.runs.contains_key(&run) || self.runs.len() < self.limits.max_runs;
+        (known && run != self.own).then(|| self.runs.entry(run).or_default())
     }
 
     /// How long ago nothing of `run` was missed; zero for our own, for ever if it was never so.

@@ -55,7 +55,7 @@ pub struct Engine {
     /// What discovery found last; announced to again while this node is not connected.
     found: Vec<SocketAddr>,
     deadlines: Deadlines,
-    sweep: SweepPosition,
+    sweep: SweepRound,
     left: bool,
     transmits: VecDeque<Transmit>,
     commands: VecDeque<StreamCommand>,
@@ -127,6 +127,14 @@ enum Join {
     Ready,
 }
 
+/// How far a round of the sweep has come.
+#[derive(Debug, Default)]
+struct SweepRound {
+    at: SweepPosition,
+    buckets_done: bool,
+    cells_done: bool,
+}
+
 #[derive(Debug)]
 struct Deadlines {
     flush: Timestamp,
@@ -194,7 +202,7 @@ impl Engine {
             connected: false,
             found: Vec::new(),
             deadlines,
-            sweep: SweepPosition::default(),
+            sweep: SweepRound::default(),
             left: false,
             transmits: VecDeque::new(),
             commands: VecDeque::new(),
@@ -629,7 +637,7 @@ impl Engine {
         // A run that we know nothing of and that is no member has no cells left anywhere: it must not come back.
         for covered in step.covered {
             if self.peers.contains_key(&covered.run) || self.log.has_cells_of(covered.run) {
-                self.log.cover(covered.run, covered.from, covered.to, now);
+                self.log.fill(covered.run, covered.from, covered.to);
             }
         }
         for held in step.theirs {
@@ -752,16 +760,23 @@ impl Engine {
             self.deadlines.sweep = Timestamp::MAX;
             return;
         };
-        self.sweep = self.table.sweep(self.sweep, Self::SWEEP_STEP, sweeping.key_ttl, now);
-        let table = &self.table;
-        let swept = self.log.sweep(now, Self::SWEEP_STEP, |digest| !table.is_full(digest, now));
-        self.stats.cells_evicted += swept.dropped as u64;
-        // Small steps, so that neither decisions nor peers wait for a sweep.
-        let round_over = self.sweep.is_start() && !swept.more;
+        if !self.sweep.buckets_done {
+            self.sweep.at = self.table.sweep(self.sweep.at, Self::SWEEP_STEP, sweeping.key_ttl, now);
+            self.sweep.buckets_done = self.sweep.at.is_start();
+        }
+        if !self.sweep.cells_done {
+            let table = &self.table;
+            let swept = self.log.sweep(now, Self::SWEEP_STEP, |digest| !table.is_full(digest, now));
+            self.stats.cells_evicted += swept.dropped as u64;
+            self.sweep.cells_done = !swept.more;
+        }
+        let round_over = self.sweep.buckets_done && self.sweep.cells_done;
         if round_over {
+            self.sweep = SweepRound::default();
             let peers = &self.peers;
             self.log.forget_runs(|run| peers.contains_key(&run));
         }
+        // Small steps, so that neither decisions nor peers wait for a sweep.
         let pause = if round_over { sweeping.interval } else { Duration::from_millis(1) };
         self.deadlines.sweep = now.saturating_add(pause);
     }

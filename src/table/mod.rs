@@ -29,13 +29,13 @@ use crate::{
 };
 
 pub use scopes::{ScopeIndex, ScopeSpec, Scopes};
+use shard::Shard;
 pub use shard::Unsent;
-use shard::{Room, Shard};
 
 /// How large a table may grow, and whether anybody collects what it admits.
 #[derive(Clone, Copy, Debug)]
 pub struct TableOptions {
-    /// Most buckets that the table holds. Spread evenly over the shards.
+    /// Most buckets that the table holds, divided among the 256 shards. At least one for each.
     pub max_keys: usize,
     /// Whether admissions are kept as unsent for a gossip task. Without one they would pile up.
     pub publish: bool,
@@ -80,7 +80,8 @@ pub struct Table {
     shards: Box<[CachePadded<Mutex<Shard>>]>,
     scopes: Scopes,
     publish: bool,
-    room: Room,
+    /// Of one shard. Keys spread evenly enough that the shards fill up together.
+    max_keys: usize,
     /// Set when a key became urgent, cleared by the drain. Pairs the hot path with the gossip task: see `mark_urgent`.
     urgent: AtomicBool,
     wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
@@ -119,7 +120,7 @@ impl Table {
             shards: shards.collect(),
             scopes: Scopes::default(),
             publish: options.publish,
-            room: Room { max_keys: options.max_keys.div_ceil(Self::SHARDS) },
+            max_keys: options.max_keys / Self::SHARDS,
             urgent: AtomicBool::new(false),
             wake: OnceLock::new(),
             counters: Counters::default(),
@@ -310,7 +311,7 @@ impl Table {
         digest: Digest,
         now: Timestamp,
     ) -> Option<&'s mut shard::Bucket> {
-        if shard.len() >= self.room.max_keys {
+        if shard.len() >= self.max_keys {
             if !shard.recycle(&self.scopes, now) {
                 self.counters.untracked.fetch_add(1, Ordering::Relaxed);
                 return None;

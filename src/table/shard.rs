@@ -20,12 +20,6 @@ pub struct Unsent {
     pub permits: u64,
 }
 
-/// How many buckets a shard may hold.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Room {
-    pub(super) max_keys: usize,
-}
-
 /// 32 bytes a bucket.
 #[derive(Debug)]
 pub(super) struct Bucket {

@@ -218,6 +218,7 @@ impl RecordBatch {
     }
 
     fn from_wire(wire: BatchWire) -> Result<Self, FrameError> {
+        bounded(&wire.runs)?;
         let mut batch = Self::new(Duration::from_micros(wire.elapsed_micros));
         for record in wire.records {
             let scope = wire.scopes.get(usize::from(record.scope)).ok_or(FrameError::Malformed)?;
