@@ -1,5 +1,13 @@
 //! Real nodes on loopback, with ports picked by the system.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a test that cannot go on fails, and real nodes run in real time"
+)]
+
 use std::{
     net::{SocketAddr, TcpListener, UdpSocket},
     time::{Duration, Instant},

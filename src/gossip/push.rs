@@ -107,7 +107,8 @@ impl Push {
     /// The frames that are due to be said again, if the pace leaves room for them.
     pub(super) fn echo(&mut self, now: Timestamp) -> Vec<Bytes> {
         let mut frames = Vec::new();
-        while let Some(echo) = self.echoes.pop_front_if(|echo| echo.due <= now) {
+        while self.echoes.front().is_some_and(|echo| echo.due <= now) {
+            let Some(echo) = self.echoes.pop_front() else { break };
             // Half of what may go at once is kept for news.
             if self.paced_until <= now.saturating_add(self.round() * (Self::AT_ONCE / 2)) {
                 self.pace(echo.frames.len(), now);

@@ -21,7 +21,7 @@ use std::{
 };
 
 use crossbeam_utils::CachePadded;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::{
     bucket::{Decision, Gcra, Missing, Tat, Timestamp},
@@ -29,8 +29,8 @@ use crate::{
 };
 
 pub use scopes::{ScopeIndex, ScopeSpec, Scopes};
-use shard::Shard;
 pub use shard::Unsent;
+use shard::{Listing, Shard};
 
 /// How large a table may grow, and whether anybody collects what it admits.
 #[derive(Clone, Copy, Debug)]
@@ -151,10 +151,7 @@ impl Table {
         bucket.tat = tat;
         if self.publish && cost != 0 {
             let listing = bucket.add_unsent(cost, rule, now);
-            if shard.list(listing, rule.scope, digest) {
-                drop(shard);
-                self.mark_urgent();
-            }
+            self.list(shard, listing, rule.scope, digest);
         }
         rule.gcra.allowed(tat, now)
     }
@@ -162,7 +159,7 @@ impl Table {
     #[cold]
     fn decide_unknown(
         &self,
-        mut shard: parking_lot::MutexGuard<'_, Shard>,
+        mut shard: MutexGuard<'_, Shard>,
         rule: &Rule,
         digest: Digest,
         cost: u64,
@@ -172,16 +169,13 @@ impl Table {
             return rule.gcra.refused(Tat::FULL, now, cost);
         };
         // A full bucket says nothing that its absence does not say.
-        if cost != 0 {
-            if let Some(bucket) = self.insert(&mut shard, rule.scope, digest, now) {
-                bucket.tat = tat;
-                if self.publish {
-                    let listing = bucket.add_unsent(cost, rule, now);
-                    if shard.list(listing, rule.scope, digest) {
-                        drop(shard);
-                        self.mark_urgent();
-                    }
-                }
+        if cost != 0
+            && let Some(bucket) = self.insert(&mut shard, rule.scope, digest, now)
+        {
+            bucket.tat = tat;
+            if self.publish {
+                let listing = bucket.add_unsent(cost, rule, now);
+                self.list(shard, listing, rule.scope, digest);
             }
         }
         rule.gcra.allowed(tat, now)
@@ -321,6 +315,15 @@ impl Table {
             self.counters.keys.fetch_add(1, Ordering::Relaxed);
         }
         Some(shard.insert(scope, digest))
+    }
+
+    fn list(&self, mut shard: MutexGuard<'_, Shard>, listing: Listing, scope: ScopeIndex, digest: Digest) {
+        let is_urgent = shard.list(listing, scope, digest);
+        // Whoever is woken may want the shard.
+        drop(shard);
+        if is_urgent {
+            self.mark_urgent();
+        }
     }
 
     fn mark_urgent(&self) {

@@ -140,6 +140,7 @@ impl Scopes {
     }
 
     /// How many scopes there are.
+    #[allow(clippy::len_without_is_empty, reason = "a limiter is never without its default scope")]
     pub fn len(&self) -> usize {
         self.inner.read().specs.len()
     }

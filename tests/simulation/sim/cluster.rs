@@ -237,10 +237,6 @@ impl Cluster {
         self.nodes.len()
     }
 
-    pub fn is_running(&self, index: usize) -> bool {
-        self.nodes[index].node.is_some()
-    }
-
     /// Nodes that take requests: they run, are ready, and do not leave.
     pub fn serving(&self) -> Vec<usize> {
         let serving = |slot: &Slot| slot.node.as_ref().is_some_and(|node| node.ready && !node.leaving);

@@ -1,5 +1,10 @@
 //! The engine: one node's part in the cluster.
 
+mod life;
+mod members;
+mod news;
+mod reconcile;
+
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     net::SocketAddr,
@@ -8,13 +13,12 @@ use std::{
 };
 
 use bytes::Bytes;
-use foca::OwnedNotification;
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 
 use crate::{
-    bucket::{Missing, Timestamp},
-    crdt::{Applied, ReplicaLog, RunId, ScopeId},
-    table::{Charge, ScopeSpec, SweepPosition, Table},
+    bucket::Timestamp,
+    crdt::{ReplicaLog, RunId, ScopeId},
+    table::{ScopeSpec, Table},
 };
 
 use super::{
@@ -22,8 +26,10 @@ use super::{
     membership::{Liveness, Membership},
     push::{Peer, Push},
     sync::{Exchange, STALL},
-    wire::{DeltaFrame, Frame, FrameError, Identity, MAX_DATAGRAM, RecordBatch, SyncMessage, Tag, encode_frame},
+    wire::{DeltaFrame, Frame, FrameError, Identity, MAX_DATAGRAM, SyncMessage, Tag},
 };
+
+use life::SweepRound;
 
 /// One node's gossip: membership, push, anti-entropy, sweep.
 ///
@@ -125,14 +131,6 @@ enum Join {
     Announced(Timestamp),
     /// Events say ready.
     Ready,
-}
-
-/// How far a round of the sweep has come.
-#[derive(Debug, Default)]
-struct SweepRound {
-    at: SweepPosition,
-    buckets_done: bool,
-    cells_done: bool,
 }
 
 #[derive(Debug)]
@@ -340,7 +338,7 @@ impl Engine {
         match message {
             Ok((_, None)) => self.stats.drops.unknown_tag += 1,
             Ok((sender, Some(message))) if self.peers.contains_key(&sender) => {
-                self.handle_sync(now, id, sender, message)
+                self.handle_sync(now, id, sender, message);
             }
             Ok(_) => {
                 self.stats.drops.not_a_member += 1;
@@ -447,355 +445,6 @@ impl Engine {
     /// The cells.
     pub fn log(&self) -> &ReplicaLog {
         &self.log
-    }
-
-    // --- membership ---
-
-    fn handle_swim(&mut self, now: Timestamp, body: &[u8]) {
-        if let Err(error) = self.membership.handle_data(now, body) {
-            self.stats.drops.swim += 1;
-            tracing::trace!(%error, "SWIM message refused");
-        }
-        self.after_membership(now);
-    }
-
-    /// Announces this node to those found who are no members, to members held down, and as long as nobody answers to our present
-    /// identity, to all members.
-    fn announce(&mut self, now: Timestamp) {
-        let is_peer = |addr: &SocketAddr| self.peers.values().any(|peer| peer.addr == *addr);
-        let known = self.found.iter().copied().chain(self.membership.down());
-        let mut wanted: Vec<SocketAddr> = known.filter(|addr| !self.connected || !is_peer(addr)).collect();
-        if !self.connected {
-            wanted.extend(self.peers.values().map(|peer| peer.addr));
-        }
-        wanted.sort_unstable();
-        wanted.dedup();
-        for addr in &wanted {
-            if let Err(error) = self.membership.announce(now, *addr) {
-                tracing::debug!(%error, %addr, "cannot announce");
-            }
-        }
-        self.after_membership(now);
-        let again = !self.connected && !wanted.is_empty();
-        self.deadlines.announce = if again { now.saturating_add(Self::ANNOUNCE_INTERVAL) } else { Timestamp::MAX };
-    }
-
-    fn after_membership(&mut self, now: Timestamp) {
-        let notifications = self.membership.take_notifications();
-        if !notifications.is_empty() {
-            self.refresh_peers();
-        }
-        for notification in notifications {
-            match notification {
-                OwnedNotification::MemberUp(id) => {
-                    self.events.push_back(Event::MemberUp(info(&id, Liveness::Alive)));
-                    self.compare_notes_soon(now);
-                }
-                OwnedNotification::MemberDown(id) => {
-                    self.events.push_back(Event::MemberDown(info(&id, Liveness::Alive)))
-                }
-                // A restart at the same address is two members to everybody but foca.
-                OwnedNotification::Rename(before, after) if before.run != after.run => {
-                    self.events.push_back(Event::MemberDown(info(&before, Liveness::Alive)));
-                    self.events.push_back(Event::MemberUp(info(&after, Liveness::Alive)));
-                }
-                OwnedNotification::Rejoin(_) => {
-                    self.events.push_back(Event::Rejoined);
-                    // What is sent to the former identity does not reach us, so everybody has to hear of the new one at once.
-                    self.connected = false;
-                    self.deadlines.announce = now;
-                }
-                OwnedNotification::Active => self.connected = true,
-                OwnedNotification::Idle => {
-                    self.connected = false;
-                    self.deadlines.announce = now.saturating_add(Self::ANNOUNCE_INTERVAL);
-                }
-                _ => {}
-            }
-        }
-        self.drain_swim();
-    }
-
-    /// Somebody came, or came back. A newcomer asks at once; the others within a moment that does not make them all ask at once.
-    fn compare_notes_soon(&mut self, now: Timestamp) {
-        let within = if self.join == Join::Ready { Self::REUNION.mul_f64(self.rng.random()) } else { Duration::ZERO };
-        self.deadlines.anti_entropy = self.deadlines.anti_entropy.min(now.saturating_add(within));
-    }
-
-    fn drain_swim(&mut self) {
-        let (cluster, run) = (self.config.cluster, self.config.run);
-        let frames: Vec<_> = self
-            .membership
-            .take_sends()
-            .map(|(to, body)| Transmit { to, payload: encode_frame(cluster, run, Tag::Swim, &body) })
-            .collect();
-        for transmit in frames {
-            self.transmit(transmit);
-        }
-    }
-
-    fn refresh_peers(&mut self) {
-        self.membership.resize();
-        let own = self.config.run;
-        let peers = self.membership.members().filter(|(id, _)| id.run != own);
-        self.peers = peers.map(|(id, _)| (id.run, Peer { addr: id.addr })).collect();
-        self.table.scopes().set_peers(self.peers.len());
-        self.push.set_peers(self.peers.len());
-    }
-
-    // --- push ---
-
-    /// Says everything at once, whatever the pace: there is no later.
-    fn flush_all(&mut self, now: Timestamp) {
-        let frames = self.push.flush_all(&self.table, &mut self.log, now);
-        self.send_to_peers(frames);
-    }
-
-    fn send_to_peers(&mut self, frames: Vec<Bytes>) {
-        let addrs: Vec<SocketAddr> = self.peers.values().map(|peer| peer.addr).collect();
-        for payload in frames {
-            for to in &addrs {
-                self.transmit(Transmit { to: *to, payload: payload.clone() });
-            }
-        }
-    }
-
-    fn transmit(&mut self, transmit: Transmit) {
-        debug_assert!(transmit.payload.len() <= MAX_DATAGRAM, "datagram of {} bytes", transmit.payload.len());
-        self.stats.frames_out += 1;
-        self.stats.bytes_out += transmit.payload.len() as u64;
-        self.transmits.push_back(transmit);
-    }
-
-    fn handle_deltas(&mut self, now: Timestamp, sender: RunId, frame: &DeltaFrame) {
-        if !self.peers.contains_key(&sender) {
-            self.stats.drops.not_a_member += 1;
-            return;
-        }
-        for delta in &frame.deltas {
-            let news = match self.log.apply_delta(sender, delta, now) {
-                Applied::News(news) | Applied::NoBaseline(news) => news,
-                Applied::Refused => {
-                    self.stats.drops.cells_refused += 1;
-                    continue;
-                }
-            };
-            if let Some(spec) = find_scope(&mut self.scopes, &self.table, delta.scope) {
-                let permits = news.charge(spec.gcra().refill_time());
-                if permits > 0 {
-                    self.stats.merges += 1;
-                    let charge = Charge::news(permits);
-                    self.table.charge(spec.index(), spec.gcra(), delta.digest, charge, now);
-                }
-            }
-        }
-        if !self.log.cover(sender, frame.from, frame.to, now) {
-            self.stats.gaps += 1;
-        }
-    }
-
-    // --- anti-entropy ---
-
-    fn start_exchange(&mut self, now: Timestamp) {
-        let jitter = self.rng.random_range(0.75..1.25);
-        self.deadlines.anti_entropy = now.saturating_add(self.config.anti_entropy_interval.mul_f64(jitter));
-        if self.exchanges.values().any(Exchange::opened_here) || self.peers.is_empty() {
-            return;
-        }
-        let chosen = self.rng.random_range(0..self.peers.len());
-        let Some(addr) = self.peers.values().nth(chosen).map(|peer| peer.addr) else { return };
-        let id = self.add_exchange(true, now);
-        self.commands.push_back(StreamCommand::Open(id, addr));
-        self.send_sync(id, &Exchange::open(&self.log));
-    }
-
-    fn add_exchange(&mut self, opened_here: bool, now: Timestamp) -> StreamId {
-        self.next_stream += 1;
-        let id = StreamId(self.next_stream);
-        self.exchanges.insert(id, Exchange::new(opened_here, now));
-        id
-    }
-
-    fn handle_sync(&mut self, now: Timestamp, id: StreamId, sender: RunId, message: SyncMessage) {
-        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
-        let began = matches!(message, SyncMessage::Versions(_));
-        let hot = match message {
-            SyncMessage::Summary(_) | SyncMessage::Versions(_) => {
-                let since = now.saturating_sub(self.config.anti_entropy_interval * 2);
-                self.log.hot_keys(since, Self::HOT_KEYS)
-            }
-            _ => Vec::new(),
-        };
-        let Ok((step, answer)) = exchange.handle(sender, message, &self.log, hot, now) else {
-            self.stats.drops.malformed += 1;
-            self.break_off(now, id);
-            return;
-        };
-        if let Some((batch, as_of)) = &step.records {
-            self.merge_records(now, batch, *as_of);
-        }
-        // A run that we know nothing of and that is no member has no cells left anywhere: it must not come back.
-        for covered in step.covered {
-            if self.peers.contains_key(&covered.run) || self.log.has_cells_of(covered.run) {
-                self.log.fill(covered.run, covered.from, covered.to);
-            }
-        }
-        for held in step.theirs {
-            if self.peers.contains_key(&held.run) || self.log.has_cells_of(held.run) {
-                let at = now.saturating_sub(Duration::from_secs(held.age_secs.into()));
-                self.log.note_in_step(held.run, held.version, at);
-            }
-        }
-        match answer {
-            Some(answer) => self.send_sync(id, &answer),
-            None if began => self.handle_stream_writable(now, id),
-            None => {}
-        }
-        self.end_if_over(now, id);
-    }
-
-    fn merge_records(&mut self, now: Timestamp, batch: &RecordBatch, as_of: Timestamp) {
-        for record in batch.records() {
-            let spec = find_scope(&mut self.scopes, &self.table, record.scope);
-            // Where a baseline was missing, or too old to tell anything, only the level counts. It never over-charges, so it is
-            // taken in any case.
-            let mut charge = Charge { permits: 0, missing: record.missing.unwrap_or_default(), as_of };
-            for cell in &record.cells {
-                // What the sender keeps only because it has not swept yet must not start a new life here.
-                if self.is_expired(cell.age_secs) && record.missing.unwrap_or_default() == Missing::default() {
-                    continue;
-                }
-                match self.log.apply_record(record, cell, now) {
-                    Applied::News(news) => {
-                        let permits = spec.as_ref().map_or(0, |spec| news.charge(spec.gcra().refill_time()));
-                        charge.permits = charge.permits.saturating_add(permits);
-                    }
-                    Applied::NoBaseline(_) => {}
-                    Applied::Refused if cell.run == self.config.run => {}
-                    Applied::Refused => self.stats.drops.cells_refused += 1,
-                }
-            }
-            if let Some(spec) = spec
-                && charge.says_anything()
-            {
-                self.stats.merges += 1;
-                self.table.charge(spec.index(), spec.gcra(), record.digest, charge, now);
-            }
-        }
-    }
-
-    fn is_expired(&self, age_secs: u32) -> bool {
-        self.config.sweeping.is_some_and(|sweeping| Duration::from_secs(age_secs.into()) >= sweeping.key_ttl)
-    }
-
-    fn send_sync(&mut self, id: StreamId, message: &SyncMessage) {
-        let frame = encode_frame(self.config.cluster, self.config.run, Tag::Sync, &message.encode());
-        self.stats.frames_out += 1;
-        self.stats.bytes_out += frame.len() as u64;
-        self.commands.push_back(StreamCommand::Send(id, frame));
-    }
-
-    fn end_if_over(&mut self, now: Timestamp, id: StreamId) {
-        let Some(exchange) = self.exchanges.get(&id).filter(|exchange| exchange.is_over()) else { return };
-        let opened_here = exchange.opened_here();
-        self.exchanges.remove(&id);
-        self.commands.push_back(StreamCommand::Close(id));
-        self.exchange_ended(now, opened_here, true);
-    }
-
-    fn break_off(&mut self, now: Timestamp, id: StreamId) {
-        if let Some(exchange) = self.exchanges.remove(&id) {
-            self.commands.push_back(StreamCommand::Close(id));
-            self.exchange_ended(now, exchange.opened_here(), false);
-        }
-    }
-
-    fn drop_stalled(&mut self, now: Timestamp) {
-        let stalled = self.exchanges.iter().filter(|(_, exchange)| exchange.active.saturating_add(STALL) <= now);
-        let stalled: Vec<StreamId> = stalled.map(|(id, _)| *id).collect();
-        for id in stalled {
-            self.break_off(now, id);
-        }
-    }
-
-    fn exchange_ended(&mut self, now: Timestamp, opened_here: bool, well: bool) {
-        if well {
-            self.stats.syncs += 1;
-        } else {
-            self.stats.syncs_failed += 1;
-        }
-        if !opened_here {
-            return;
-        }
-        if well {
-            self.become_ready();
-        } else if self.join != Join::Ready {
-            self.deadlines.anti_entropy = now.saturating_add(Self::RETRY);
-        }
-        if self.deadlines.left != Timestamp::MAX {
-            self.deadlines.left = now;
-        }
-    }
-
-    // --- life ---
-
-    fn check_ready(&mut self, now: Timestamp) {
-        if let Join::Announced(at) = self.join {
-            let patience = if self.peers.is_empty() { Self::ALONE_AFTER } else { Self::TRANSFER_PATIENCE };
-            if now.saturating_since(at) >= patience {
-                self.become_ready();
-            }
-        }
-    }
-
-    fn become_ready(&mut self) {
-        if self.join != Join::Ready {
-            self.join = Join::Ready;
-            self.events.push_back(Event::Ready);
-        }
-    }
-
-    fn sweep(&mut self, now: Timestamp) {
-        let Some(sweeping) = self.config.sweeping else {
-            self.deadlines.sweep = Timestamp::MAX;
-            return;
-        };
-        if !self.sweep.buckets_done {
-            self.sweep.at = self.table.sweep(self.sweep.at, Self::SWEEP_STEP, sweeping.key_ttl, now);
-            self.sweep.buckets_done = self.sweep.at.is_start();
-        }
-        if !self.sweep.cells_done {
-            let table = &self.table;
-            let swept = self.log.sweep(now, Self::SWEEP_STEP, |digest| !table.is_full(digest, now));
-            self.stats.cells_evicted += swept.dropped as u64;
-            self.sweep.cells_done = !swept.more;
-        }
-        let round_over = self.sweep.buckets_done && self.sweep.cells_done;
-        if round_over {
-            self.sweep = SweepRound::default();
-            let peers = &self.peers;
-            self.log.forget_runs(|run| peers.contains_key(&run));
-        }
-        // Small steps, so that neither decisions nor peers wait for a sweep.
-        let pause = if round_over { sweeping.interval } else { Duration::from_millis(1) };
-        self.deadlines.sweep = now.saturating_add(pause);
-    }
-
-    fn finish_leaving(&mut self, now: Timestamp) {
-        // Whatever was admitted while a peer took the rest.
-        self.flush_all(now);
-        if let Err(error) = self.membership.leave(now) {
-            tracing::debug!(%error, "cannot say good-bye");
-        }
-        // foca picks a few members at random each time; a small cluster hears it whole.
-        for _ in 0..2 {
-            if let Err(error) = self.membership.gossip(now) {
-                tracing::debug!(%error, "cannot say good-bye");
-            }
-        }
-        self.drain_swim();
-        self.left = true;
-        self.events.push_back(Event::Left);
     }
 }
 

@@ -1,0 +1,76 @@
+//! The engine's life: becoming ready, sweeping, leaving.
+
+use std::time::Duration;
+
+use crate::{bucket::Timestamp, table::SweepPosition};
+
+use super::{Engine, Event, Join};
+
+impl Engine {
+    pub(super) fn check_ready(&mut self, now: Timestamp) {
+        if let Join::Announced(at) = self.join {
+            let patience = if self.peers.is_empty() { Self::ALONE_AFTER } else { Self::TRANSFER_PATIENCE };
+            if now.saturating_since(at) >= patience {
+                self.become_ready();
+            }
+        }
+    }
+
+    pub(super) fn become_ready(&mut self) {
+        if self.join != Join::Ready {
+            self.join = Join::Ready;
+            self.events.push_back(Event::Ready);
+        }
+    }
+
+    pub(super) fn sweep(&mut self, now: Timestamp) {
+        let Some(sweeping) = self.config.sweeping else {
+            self.deadlines.sweep = Timestamp::MAX;
+            return;
+        };
+        if !self.sweep.buckets_done {
+            self.sweep.at = self.table.sweep(self.sweep.at, Self::SWEEP_STEP, sweeping.key_ttl, now);
+            self.sweep.buckets_done = self.sweep.at.is_start();
+        }
+        if !self.sweep.cells_done {
+            let table = &self.table;
+            let swept = self.log.sweep(now, Self::SWEEP_STEP, |digest| !table.is_full(digest, now));
+            self.stats.cells_evicted += swept.dropped as u64;
+            self.sweep.cells_done = !swept.more;
+        }
+        let round_over = self.sweep.buckets_done && self.sweep.cells_done;
+        if round_over {
+            self.sweep = SweepRound::default();
+            let peers = &self.peers;
+            self.log.forget_runs(|run| peers.contains_key(&run));
+        }
+        // Small steps, so that neither decisions nor peers wait for a sweep.
+        let pause = if round_over { sweeping.interval } else { Duration::from_millis(1) };
+        self.deadlines.sweep = now.saturating_add(pause);
+    }
+
+    pub(super) fn finish_leaving(&mut self, now: Timestamp) {
+        // Whatever was admitted while a peer took the rest.
+        self.flush_all(now);
+        if let Err(error) = self.membership.leave(now) {
+            tracing::debug!(%error, "cannot say good-bye");
+        }
+        // foca picks a few members at random each time; a small cluster hears it whole.
+        for _ in 0..2 {
+            if let Err(error) = self.membership.gossip(now) {
+                tracing::debug!(%error, "cannot say good-bye");
+            }
+        }
+        self.drain_swim();
+        self.left = true;
+        self.events.push_back(Event::Left);
+    }
+}
+
+/// How far a round of the sweep has come.
+#[derive(Debug, Default)]
+pub(super) struct SweepRound {
+    at: SweepPosition,
+    buckets_done: bool,
+    cells_done: bool,
+}

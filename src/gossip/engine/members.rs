@@ -1,0 +1,111 @@
+//! The engine and its members: SWIM, announcements, who is told.
+
+use std::{net::SocketAddr, time::Duration};
+
+use foca::OwnedNotification;
+use rand::RngExt;
+
+use crate::bucket::Timestamp;
+
+use super::{
+    super::{
+        membership::Liveness,
+        push::Peer,
+        wire::{Tag, encode_frame},
+    },
+    Engine, Event, Join, Transmit, info,
+};
+
+impl Engine {
+    pub(super) fn handle_swim(&mut self, now: Timestamp, body: &[u8]) {
+        if let Err(error) = self.membership.handle_data(now, body) {
+            self.stats.drops.swim += 1;
+            tracing::trace!(%error, "SWIM message refused");
+        }
+        self.after_membership(now);
+    }
+
+    /// Announces this node to those found who are no members, to members held down, and as long as nobody answers to our present
+    /// identity, to all members.
+    pub(super) fn announce(&mut self, now: Timestamp) {
+        let is_peer = |addr: &SocketAddr| self.peers.values().any(|peer| peer.addr == *addr);
+        let known = self.found.iter().copied().chain(self.membership.down());
+        let mut wanted: Vec<SocketAddr> = known.filter(|addr| !self.connected || !is_peer(addr)).collect();
+        if !self.connected {
+            wanted.extend(self.peers.values().map(|peer| peer.addr));
+        }
+        wanted.sort_unstable();
+        wanted.dedup();
+        for addr in &wanted {
+            if let Err(error) = self.membership.announce(now, *addr) {
+                tracing::debug!(%error, %addr, "cannot announce");
+            }
+        }
+        self.after_membership(now);
+        let again = !self.connected && !wanted.is_empty();
+        self.deadlines.announce = if again { now.saturating_add(Self::ANNOUNCE_INTERVAL) } else { Timestamp::MAX };
+    }
+
+    pub(super) fn after_membership(&mut self, now: Timestamp) {
+        let notifications = self.membership.take_notifications();
+        if !notifications.is_empty() {
+            self.refresh_peers();
+        }
+        for notification in notifications {
+            match notification {
+                OwnedNotification::MemberUp(id) => {
+                    self.events.push_back(Event::MemberUp(info(&id, Liveness::Alive)));
+                    self.compare_notes_soon(now);
+                }
+                OwnedNotification::MemberDown(id) => {
+                    self.events.push_back(Event::MemberDown(info(&id, Liveness::Alive)));
+                }
+                // A restart at the same address is two members to everybody but foca.
+                OwnedNotification::Rename(before, after) if before.run != after.run => {
+                    self.events.push_back(Event::MemberDown(info(&before, Liveness::Alive)));
+                    self.events.push_back(Event::MemberUp(info(&after, Liveness::Alive)));
+                }
+                OwnedNotification::Rejoin(_) => {
+                    self.events.push_back(Event::Rejoined);
+                    // What is sent to the former identity does not reach us, so everybody has to hear of the new one at once.
+                    self.connected = false;
+                    self.deadlines.announce = now;
+                }
+                OwnedNotification::Active => self.connected = true,
+                OwnedNotification::Idle => {
+                    self.connected = false;
+                    self.deadlines.announce = now.saturating_add(Self::ANNOUNCE_INTERVAL);
+                }
+                _ => {}
+            }
+        }
+        self.drain_swim();
+    }
+
+    /// Somebody came, or came back. A newcomer asks at once; the others within a moment that does not make them all ask at once.
+    pub(super) fn compare_notes_soon(&mut self, now: Timestamp) {
+        let within = if self.join == Join::Ready { Self::REUNION.mul_f64(self.rng.random()) } else { Duration::ZERO };
+        self.deadlines.anti_entropy = self.deadlines.anti_entropy.min(now.saturating_add(within));
+    }
+
+    pub(super) fn drain_swim(&mut self) {
+        let (cluster, run) = (self.config.cluster, self.config.run);
+        let frames: Vec<_> = self
+            .membership
+            .take_sends()
+            .map(|(to, body)| Transmit { to, payload: encode_frame(cluster, run, Tag::Swim, &body) })
+            .collect();
+        for transmit in frames {
+            self.transmit(transmit);
+        }
+    }
+
+    fn refresh_peers(&mut self) {
+        self.membership.resize();
+        let own = self.config.run;
+        let peers = self.membership.members().filter(|(id, _)| id.run != own);
+        self.peers = peers.map(|(id, _)| (id.run, Peer { addr: id.addr })).collect();
+        self.table.scopes().set_peers(self.peers.len());
+        self.push.set_peers(self.peers.len());
+    }
+}

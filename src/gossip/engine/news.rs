@@ -1,0 +1,67 @@
+//! The engine and news: what is told to peers, and what they tell.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+
+use crate::{
+    bucket::Timestamp,
+    crdt::{Applied, RunId},
+    table::Charge,
+};
+
+use super::{
+    super::wire::{DeltaFrame, MAX_DATAGRAM},
+    Engine, Transmit, find_scope,
+};
+
+impl Engine {
+    /// Says everything at once, whatever the pace: there is no later.
+    pub(super) fn flush_all(&mut self, now: Timestamp) {
+        let frames = self.push.flush_all(&self.table, &mut self.log, now);
+        self.send_to_peers(frames);
+    }
+
+    pub(super) fn send_to_peers(&mut self, frames: Vec<Bytes>) {
+        let addrs: Vec<SocketAddr> = self.peers.values().map(|peer| peer.addr).collect();
+        for payload in frames {
+            for to in &addrs {
+                self.transmit(Transmit { to: *to, payload: payload.clone() });
+            }
+        }
+    }
+
+    pub(super) fn transmit(&mut self, transmit: Transmit) {
+        debug_assert!(transmit.payload.len() <= MAX_DATAGRAM, "datagram of {} bytes", transmit.payload.len());
+        self.stats.frames_out += 1;
+        self.stats.bytes_out += transmit.payload.len() as u64;
+        self.transmits.push_back(transmit);
+    }
+
+    pub(super) fn handle_deltas(&mut self, now: Timestamp, sender: RunId, frame: &DeltaFrame) {
+        if !self.peers.contains_key(&sender) {
+            self.stats.drops.not_a_member += 1;
+            return;
+        }
+        for delta in &frame.deltas {
+            let news = match self.log.apply_delta(sender, delta, now) {
+                Applied::News(news) | Applied::NoBaseline(news) => news,
+                Applied::Refused => {
+                    self.stats.drops.cells_refused += 1;
+                    continue;
+                }
+            };
+            if let Some(spec) = find_scope(&mut self.scopes, &self.table, delta.scope) {
+                let permits = news.charge(spec.gcra().refill_time());
+                if permits > 0 {
+                    self.stats.merges += 1;
+                    let charge = Charge::news(permits);
+                    self.table.charge(spec.index(), spec.gcra(), delta.digest, charge, now);
+                }
+            }
+        }
+        if !self.log.cover(sender, frame.from, frame.to, now) {
+            self.stats.gaps += 1;
+        }
+    }
+}

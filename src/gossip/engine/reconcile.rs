@@ -1,0 +1,162 @@
+//! The engine and anti-entropy: one exchange with one member at a time, and those that members open here.
+
+use std::time::Duration;
+
+use rand::RngExt;
+
+use crate::{
+    bucket::{Missing, Timestamp},
+    crdt::{Applied, RunId},
+    table::Charge,
+};
+
+use super::{
+    super::{
+        sync::{Exchange, STALL},
+        wire::{RecordBatch, SyncMessage, Tag, encode_frame},
+    },
+    Engine, Join, StreamCommand, StreamId, find_scope,
+};
+
+impl Engine {
+    pub(super) fn start_exchange(&mut self, now: Timestamp) {
+        let jitter = self.rng.random_range(0.75..1.25);
+        self.deadlines.anti_entropy = now.saturating_add(self.config.anti_entropy_interval.mul_f64(jitter));
+        if self.exchanges.values().any(Exchange::opened_here) || self.peers.is_empty() {
+            return;
+        }
+        let chosen = self.rng.random_range(0..self.peers.len());
+        let Some(addr) = self.peers.values().nth(chosen).map(|peer| peer.addr) else { return };
+        let id = self.add_exchange(true, now);
+        self.commands.push_back(StreamCommand::Open(id, addr));
+        self.send_sync(id, &Exchange::open(&self.log));
+    }
+
+    pub(super) fn add_exchange(&mut self, opened_here: bool, now: Timestamp) -> StreamId {
+        self.next_stream += 1;
+        let id = StreamId(self.next_stream);
+        self.exchanges.insert(id, Exchange::new(opened_here, now));
+        id
+    }
+
+    pub(super) fn handle_sync(&mut self, now: Timestamp, id: StreamId, sender: RunId, message: SyncMessage) {
+        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        let began = matches!(message, SyncMessage::Versions(_));
+        let hot = match message {
+            SyncMessage::Summary(_) | SyncMessage::Versions(_) => {
+                let since = now.saturating_sub(self.config.anti_entropy_interval * 2);
+                self.log.hot_keys(since, Self::HOT_KEYS)
+            }
+            _ => Vec::new(),
+        };
+        let Ok((step, answer)) = exchange.handle(sender, message, &self.log, hot, now) else {
+            self.stats.drops.malformed += 1;
+            self.break_off(now, id);
+            return;
+        };
+        if let Some((batch, as_of)) = &step.records {
+            self.merge_records(now, batch, *as_of);
+        }
+        // A run that we know nothing of and that is no member has no cells left anywhere: it must not come back.
+        for covered in step.covered {
+            if self.peers.contains_key(&covered.run) || self.log.has_cells_of(covered.run) {
+                self.log.fill(covered.run, covered.from, covered.to);
+            }
+        }
+        for held in step.theirs {
+            if self.peers.contains_key(&held.run) || self.log.has_cells_of(held.run) {
+                let at = now.saturating_sub(Duration::from_secs(held.age_secs.into()));
+                self.log.note_in_step(held.run, held.version, at);
+            }
+        }
+        match answer {
+            Some(answer) => self.send_sync(id, &answer),
+            None if began => self.handle_stream_writable(now, id),
+            None => {}
+        }
+        self.end_if_over(now, id);
+    }
+
+    fn merge_records(&mut self, now: Timestamp, batch: &RecordBatch, as_of: Timestamp) {
+        for record in batch.records() {
+            let spec = find_scope(&mut self.scopes, &self.table, record.scope);
+            // Where a baseline was missing, or too old to tell anything, only the level counts. It never over-charges, so it is
+            // taken in any case.
+            let mut charge = Charge { permits: 0, missing: record.missing.unwrap_or_default(), as_of };
+            for cell in &record.cells {
+                // What the sender keeps only because it has not swept yet must not start a new life here.
+                if self.is_expired(cell.age_secs) && record.missing.unwrap_or_default() == Missing::default() {
+                    continue;
+                }
+                match self.log.apply_record(record, cell, now) {
+                    Applied::News(news) => {
+                        let permits = spec.as_ref().map_or(0, |spec| news.charge(spec.gcra().refill_time()));
+                        charge.permits = charge.permits.saturating_add(permits);
+                    }
+                    Applied::NoBaseline(_) => {}
+                    Applied::Refused if cell.run == self.config.run => {}
+                    Applied::Refused => self.stats.drops.cells_refused += 1,
+                }
+            }
+            if let Some(spec) = spec
+                && charge.says_anything()
+            {
+                self.stats.merges += 1;
+                self.table.charge(spec.index(), spec.gcra(), record.digest, charge, now);
+            }
+        }
+    }
+
+    fn is_expired(&self, age_secs: u32) -> bool {
+        self.config.sweeping.is_some_and(|sweeping| Duration::from_secs(age_secs.into()) >= sweeping.key_ttl)
+    }
+
+    pub(super) fn send_sync(&mut self, id: StreamId, message: &SyncMessage) {
+        let frame = encode_frame(self.config.cluster, self.config.run, Tag::Sync, &message.encode());
+        self.stats.frames_out += 1;
+        self.stats.bytes_out += frame.len() as u64;
+        self.commands.push_back(StreamCommand::Send(id, frame));
+    }
+
+    pub(super) fn end_if_over(&mut self, now: Timestamp, id: StreamId) {
+        let Some(exchange) = self.exchanges.get(&id).filter(|exchange| exchange.is_over()) else { return };
+        let opened_here = exchange.opened_here();
+        self.exchanges.remove(&id);
+        self.commands.push_back(StreamCommand::Close(id));
+        self.exchange_ended(now, opened_here, true);
+    }
+
+    pub(super) fn break_off(&mut self, now: Timestamp, id: StreamId) {
+        if let Some(exchange) = self.exchanges.remove(&id) {
+            self.commands.push_back(StreamCommand::Close(id));
+            self.exchange_ended(now, exchange.opened_here(), false);
+        }
+    }
+
+    pub(super) fn drop_stalled(&mut self, now: Timestamp) {
+        let stalled = self.exchanges.iter().filter(|(_, exchange)| exchange.active.saturating_add(STALL) <= now);
+        let stalled: Vec<StreamId> = stalled.map(|(id, _)| *id).collect();
+        for id in stalled {
+            self.break_off(now, id);
+        }
+    }
+
+    pub(super) fn exchange_ended(&mut self, now: Timestamp, opened_here: bool, well: bool) {
+        if well {
+            self.stats.syncs += 1;
+        } else {
+            self.stats.syncs_failed += 1;
+        }
+        if !opened_here {
+            return;
+        }
+        if well {
+            self.become_ready();
+        } else if self.join != Join::Ready {
+            self.deadlines.anti_entropy = now.saturating_add(Self::RETRY);
+        }
+        if self.deadlines.left != Timestamp::MAX {
+            self.deadlines.left = now;
+        }
+    }
+}
