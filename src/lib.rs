@@ -1,4 +1,39 @@
 //! One rate limit shared by all replicas of a service, with no server between them.
+//!
+//! Each replica holds a [`Limiter`]. It decides from its own memory, tells its peers what it admitted, and finds them by
+//! a [static list](StaticDiscoverer), by [DNS](DnsDiscoverer) or by a [`Discoverer`] of yours.
+//!
+//! ```no_run
+//! use peerlimit::{DnsDiscoverer, Limiter, Quota};
+//!
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! let limiter = Limiter::builder(Quota::per_second(100).burst(50))
+//!     .bind("0.0.0.0:7946".parse()?)
+//!     .discover(DnsDiscoverer::new("peerlimit.default.svc.cluster.local", 7946))
+//!     .start()
+//!     .await?;
+//! limiter.ready().await;
+//!
+//! let decision = limiter.check("user:123");
+//! if !decision.allowed {
+//!     println!("try again in {:?}", decision.retry_after);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Guide
+//!
+//! - **Quotas.** A [`Quota`] is a rate and a burst. It can only be built valid: in a constant, nonsense does not compile.
+//! - **Keys** are anything that is bytes. They are stored and sent as keyed 128-bit digests, never as they are.
+//! - **Scopes.** [`Limiter::scope`] gives a second limit, with its own keys and quota, on the same node and port.
+//! - **Decisions.** [`Limiter::allow`] answers yes or no, [`Limiter::check`] says how much is left and how long to wait,
+//!   [`Limiter::check_n`] costs more than one permit, [`Limiter::peek`] changes nothing. None of them blocks or awaits.
+//! - **Life.** [`Limiter::ready`] resolves when the node enforces what the cluster knows; [`Limiter::close`] tells the peers the
+//!   rest and says good-bye. [`Limiter::members`] and [`Limiter::stats`] show what is going on, and events go to `tracing`.
+//! - **Tests.** [`Limiter::local`] needs no network, and a [`ManualClock`] no sleeping.
+//!
+//! How it works, what it promises and what it does not is told in `DESIGN.md` of the repository.
 
 // Public for the simulator and the benchmarks of this repository. No promise of stability.
 #[doc(hidden)]
@@ -19,3 +54,8 @@ pub use discovery::{DiscoverError, Discoverer, DnsDiscoverer, StaticDiscoverer};
 pub use gossip::Drops;
 pub use limiter::{Builder, Evictions, Limiter, Member, MemberState, Scope, StartError, Stats};
 pub use net::{Clock, ManualClock};
+
+/// The examples of the README compile and hold.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -145,7 +145,9 @@ fn admitted(quota: Quota, span: Duration) -> u64 {
             admitted += 1;
             continue;
         }
-        now = now.saturating_add(decision.retry_after.expect("a cost of 1 is possible"));
+        let wait = decision.retry_after.expect("a cost of 1 is possible");
+        assert!(wait > Duration::ZERO, "{quota:?} refuses and states no wait");
+        now = now.saturating_add(wait);
         if now > end {
             return admitted;
         }
