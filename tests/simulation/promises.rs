@@ -13,13 +13,13 @@ use crate::sim::{
 /// 80 % of the quota of 100 per second.
 const BELOW: f64 = 80.0;
 
-fn nobody_is_refused_wrongly(outcome: &mut Outcome<'_>) {
+fn nobody_is_refused_wrongly(outcome: &mut Outcome) {
     let total = outcome.total();
     assert!(total.offered > 0, "no load");
     assert_eq!(total.refused_wrongly, 0, "seed {}: {total:?}", outcome.seed);
 }
 
-fn everybody_sees_everybody(outcome: &mut Outcome<'_>) {
+fn everybody_sees_everybody(outcome: &mut Outcome) {
     assert!(outcome.cluster.all_see_all(), "seed {}: members differ", outcome.seed);
 }
 

@@ -21,6 +21,12 @@ impl NodeName {
     }
 }
 
+impl Default for NodeName {
+    fn default() -> Self {
+        Self("".into())
+    }
+}
+
 impl fmt::Debug for NodeName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self.as_str(), f)

@@ -1,7 +1,14 @@
 //! A deterministic simulator: many engines, virtual time, a faulty network, and one central bucket as the oracle.
 //!
 //! Everything that is left to chance comes from one seed. A scenario that fails says which seed repeats it.
+//!
+//! | environment | what it does |
+//! |---|---|
+//! | `PEERLIMIT_SEEDS=1000` | plays each scenario with that many seeds |
+//! | `PEERLIMIT_SEED=81` | plays that seed alone, and traces it; name one test, and pass `--nocapture` |
+//! | `RUST_LOG=peerlimit=trace` | with the former: what the engines say of themselves |
 
+pub mod catalog;
 pub mod cluster;
 pub mod network;
 pub mod oracle;
@@ -12,47 +19,59 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use scenario::Scenario;
+use catalog::Bar;
+use scenario::{Outcome, Scenario};
 
-/// Seeds that a scenario is played with where the environment does not say.
-const SEEDS: u64 = 200;
+/// Seeds that a promise is played with where the environment does not say.
+const PROMISE_SEEDS: u64 = 200;
+/// Seeds that a bar is played with where the environment does not say.
+const BAR_SEEDS: u64 = 30;
 
-/// Plays a scenario with many seeds on all cores.
-///
-/// `PEERLIMIT_SEEDS` sets how many, `PEERLIMIT_SEED` plays that one alone and traces it.
+/// Plays a promise with many seeds on all cores.
 pub fn play(scenario: &Scenario) {
+    play_with(scenario, PROMISE_SEEDS, scenario.check);
+}
+
+/// Plays a scenario of the published table with many seeds on all cores, and holds it to its bars and to the stated bound.
+pub fn play_bar(bar: &Bar) {
+    play_with(&bar.scenario, BAR_SEEDS, |outcome| {
+        bar.check(outcome.seed, &outcome.total());
+        outcome.check_bound();
+    });
+}
+
+fn play_with(scenario: &Scenario, seeds: u64, check: impl Fn(&mut Outcome) + Sync) {
+    let run = |seed, trace| check(&mut scenario.run(seed, trace));
     if let Some(seed) = env_number("PEERLIMIT_SEED") {
-        // What the engines say of themselves goes between the lines, as far as `RUST_LOG` asks for it. Virtual time is on the lines.
         let filter = tracing_subscriber::EnvFilter::from_default_env();
-        let _already_set =
-            tracing_subscriber::fmt().without_time().with_env_filter(filter).with_writer(std::io::stderr).try_init();
-        return scenario.run(seed, true);
+        let log = tracing_subscriber::fmt().without_time().with_env_filter(filter).with_writer(std::io::stderr);
+        // Another test of this process may have set it.
+        let _already_set = log.try_init();
+        return run(seed, true);
     }
-    let seeds = env_number("PEERLIMIT_SEEDS").unwrap_or(SEEDS);
+    let seeds = env_number("PEERLIMIT_SEEDS").unwrap_or(seeds);
     let next = AtomicU64::new(0);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let failed: Vec<u64> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads)
-            .map(|_| {
-                scope.spawn(|| {
-                    let mut failed = Vec::new();
-                    loop {
-                        let seed = next.fetch_add(1, Ordering::Relaxed);
-                        if seed >= seeds {
-                            return failed;
-                        }
-                        if catch_unwind(AssertUnwindSafe(|| scenario.run(seed, false))).is_err() {
-                            failed.push(seed);
-                        }
-                    }
-                })
-            })
-            .collect();
-        workers.into_iter().flat_map(|worker| worker.join().expect("a worker does not panic")).collect()
+        let work = || {
+            let mut failed = Vec::new();
+            loop {
+                let seed = next.fetch_add(1, Ordering::Relaxed);
+                if seed >= seeds {
+                    return failed;
+                }
+                if catch_unwind(AssertUnwindSafe(|| run(seed, false))).is_err() {
+                    failed.push(seed);
+                }
+            }
+        };
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().expect("a worker catches panics")).collect()
     });
     assert!(
         failed.is_empty(),
-        "{} failed with {} of {seeds} seeds: {failed:?}. Repeat with PEERLIMIT_SEED={} cargo test --release --test simulation {}",
+        "{} failed with {} of {seeds} seeds: {failed:?}. \
+         Repeat with PEERLIMIT_SEED={} cargo test --release --test simulation {} -- --nocapture",
         scenario.name,
         failed.len(),
         failed[0],

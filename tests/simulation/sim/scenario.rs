@@ -2,11 +2,15 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use peerlimit::{Quota, gossip::EngineConfig};
+use peerlimit::{
+    Quota,
+    crdt::RunId,
+    gossip::{EngineConfig, wire::NodeName},
+};
 use rand::RngExt;
 
 use super::{
-    cluster::Cluster,
+    cluster::{self, Cluster},
     network::{Cut, Link},
     oracle::{Oracle, Tally},
 };
@@ -25,7 +29,7 @@ pub struct Scenario {
     pub first: std::ops::Range<usize>,
     pub duration: Duration,
     pub tune: fn(&mut EngineConfig),
-    pub check: fn(&mut Outcome<'_>),
+    pub check: fn(&mut Outcome),
 }
 
 /// Requests on one key.
@@ -59,19 +63,40 @@ pub enum Step {
 }
 
 /// What came of a run.
-pub struct Outcome<'a> {
+pub struct Outcome {
+    pub name: &'static str,
     pub seed: u64,
-    pub cluster: &'a mut Cluster,
+    pub cluster: Cluster,
     /// By key.
     pub keys: BTreeMap<&'static str, Tally>,
     /// By key and second.
     pub seconds: BTreeMap<(&'static str, u64), Tally>,
+    burst: u64,
 }
 
-impl Outcome<'_> {
+impl Outcome {
     /// Of the first key.
     pub fn tally(&self) -> Tally {
         self.keys.values().next().copied().unwrap_or_default()
+    }
+
+    /// The bound of DESIGN.md: no more above the envelope than was admitted within one delay of news, and one.
+    ///
+    /// It holds where nothing is lost and everybody sees everybody.
+    pub fn check_bound(&self) {
+        if self.cluster.link.loss > 0.0 {
+            return;
+        }
+        for (key, tally) in &self.keys {
+            let above = tally.excess * self.burst as f64;
+            let bound = tally.within_news_delay + 1;
+            assert!(
+                above <= bound as f64,
+                "{}, seed {}: {key} is {above:.1} permits above, bound {bound}",
+                self.name,
+                self.seed
+            );
+        }
     }
 
     pub fn total(&self) -> Tally {
@@ -111,6 +136,19 @@ impl Scenario {
         }
     }
 
+    pub fn on(self, link: Link) -> Self {
+        Self { link, ..self }
+    }
+
+    /// How old the oldest admission may be that some node has not heard of, while a key is nearly spent and nothing is lost: one
+    /// way, and a round of pushes.
+    fn news_delay(&self) -> Duration {
+        let config = EngineConfig::new(NodeName::default(), cluster::addr_of(0), RunId::from_raw(0));
+        let peers = self.nodes.saturating_sub(1) as u32;
+        let round = config.push_gap.max(Duration::from_secs(1) / config.datagram_budget * peers);
+        self.link.delay.mul_f64(1.0 + self.link.jitter) + round
+    }
+
     pub fn at(mut self, secs: f64, step: Step) -> Self {
         self.script.push((Duration::from_secs_f64(secs), step));
         self
@@ -122,7 +160,7 @@ impl Scenario {
     }
 
     /// Plays it with `seed`.
-    pub fn run(&self, seed: u64, trace: bool) {
+    pub fn run(&self, seed: u64, trace: bool) -> Outcome {
         let mut cluster = Cluster::new(seed, self.nodes, self.quota, self.link, self.tune);
         cluster.cuts.clone_from(&self.cuts);
         cluster.trace = trace;
@@ -156,7 +194,7 @@ impl Scenario {
                     let Some(node) = load.target(at, &mut cluster) else { continue };
                     let digest = cluster.digest(load.key);
                     let allowed = cluster.check(node, digest);
-                    let oracle = oracles.entry(load.key).or_insert_with(|| Oracle::new(self.quota));
+                    let oracle = oracles.entry(load.key).or_insert_with(|| Oracle::new(self.quota, self.news_delay()));
                     let before = oracle.tally;
                     let central = oracle.arrival(at, allowed);
                     if trace && allowed != central {
@@ -176,7 +214,7 @@ impl Scenario {
         }
         cluster.run_until(self.duration);
         let keys = oracles.into_iter().map(|(key, oracle)| (key, oracle.tally)).collect();
-        (self.check)(&mut Outcome { seed, cluster: &mut cluster, keys, seconds });
+        Outcome { name: self.name, seed, cluster, keys, seconds, burst: self.quota.burst_size() }
     }
 
     fn step(&self, cluster: &mut Cluster, script: &mut impl Iterator<Item = (Duration, Step)>) {
