@@ -51,7 +51,7 @@ mod net;
 
 pub use bucket::{Decision, Quota, QuotaError};
 pub use discovery::{DiscoverError, Discoverer, DnsDiscoverer, StaticDiscoverer};
-pub use gossip::Drops;
+pub use gossip::{Drops, PartitionPolicy};
 pub use limiter::{Builder, Evictions, Limiter, Member, MemberState, Scope, StartError, Stats};
 pub use net::{Clock, ManualClock};
 

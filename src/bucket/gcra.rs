@@ -57,6 +57,8 @@ impl Missing {
 pub struct Gcra {
     /// `T`: the time of one permit, in ticks. Never 0.
     interval: u64,
+    /// What one admitted permit costs, in ticks: `T`, or more where only a share of the rate may be used.
+    price: u64,
     /// `burst * T`: how far a TAT may run ahead of now by admissions.
     tolerance: u64,
     /// `(burst + max_debt) * T`: how far a TAT may run ahead of now by any means (P4, P6).
@@ -70,12 +72,37 @@ impl Gcra {
         let interval = quota.interval_ticks();
         // Both products fit: a refill takes at most ten years, 5.1e18 ticks.
         let tolerance = quota.burst_size() * interval;
-        Self { interval, tolerance, floor: tolerance * 2, burst: quota.burst_size() }
+        Self { interval, price: interval, tolerance, floor: tolerance * 2, burst: quota.burst_size() }
     }
 
     /// `T` in ticks.
     pub(crate) const fn interval(&self) -> u64 {
         self.interval
+    }
+
+    /// The same bucket, of whose rate and burst only `seen / all` may be used here: each permit costs `all / seen` of one. Levels keep
+    /// their meaning, so a share may change at any time. `seen` is from 1 to `all`.
+    #[must_use]
+    pub fn with_share(self, seen: u32, all: u32) -> Self {
+        Self { price: self.price_of(seen, all), ..self }
+    }
+
+    /// What a permit costs where only `seen / all` of the quota may be used, in ticks.
+    pub(crate) fn price_of(&self, seen: u32, all: u32) -> u64 {
+        let price = u128::from(self.interval) * u128::from(all.max(seen)) / u128::from(seen.max(1));
+        u64::try_from(price).unwrap_or(u64::MAX).clamp(self.interval, self.tolerance)
+    }
+
+    #[must_use]
+    pub(crate) const fn with_price(self, price: u64) -> Self {
+        Self { price, ..self }
+    }
+
+    /// What `cost` permits cost, in ticks: never more than a full bucket holds, so that what the quota allows is possible at any share.
+    #[inline]
+    const fn ticks_of(&self, cost: u64) -> u64 {
+        let ticks = cost.saturating_mul(self.price);
+        if ticks > self.tolerance { self.tolerance } else { ticks }
     }
 
     /// Time from empty to full.
@@ -92,8 +119,7 @@ impl Gcra {
             return None;
         }
         let now = now.ticks();
-        // `cost <= burst`, so the product is at most `tolerance`.
-        let after = max(tat.0, now).saturating_add(cost * self.interval);
+        let after = max(tat.0, now).saturating_add(self.ticks_of(cost));
         if after - now <= self.tolerance { Some(Tat(after)) } else { None }
     }
 
@@ -109,7 +135,7 @@ impl Gcra {
         Decision {
             allowed: true,
             limit: self.burst,
-            remaining: self.slack(tat, now) / self.interval,
+            remaining: self.slack(tat, now) / self.price,
             reset_after: tat.until_full(now),
             retry_after: None,
         }
@@ -121,13 +147,13 @@ impl Gcra {
             None
         } else {
             let ahead = tat.0.saturating_sub(now.ticks());
-            let wait = ahead.saturating_add(cost * self.interval).saturating_sub(self.tolerance);
+            let wait = ahead.saturating_add(self.ticks_of(cost)).saturating_sub(self.tolerance);
             Some(ticks_to_duration(wait))
         };
         Decision {
             allowed: false,
             limit: self.burst,
-            remaining: self.slack(tat, now) / self.interval,
+            remaining: self.slack(tat, now) / self.price,
             reset_after: tat.until_full(now),
             retry_after,
         }
@@ -135,13 +161,14 @@ impl Gcra {
 
     /// Additive law: `permits` are news, on top of what this bucket knows.
     ///
-    /// `TAT = max(TAT, now) + permits * T`, but never beyond the debt floor. Never earlier than before.
+    /// `TAT = max(TAT, now) + permits * T`, `T` being the price where a share is used, but never beyond the debt floor. Never earlier than
+    /// before.
     #[must_use]
     pub const fn charge(&self, tat: Tat, now: Timestamp, permits: u64) -> Tat {
         if permits == 0 {
             return tat;
         }
-        let charged = max(tat.0, now.ticks()).saturating_add(permits.saturating_mul(self.interval));
+        let charged = max(tat.0, now.ticks()).saturating_add(permits.saturating_mul(self.price));
         self.above_floor(tat, now, charged)
     }
 

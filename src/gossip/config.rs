@@ -31,10 +31,28 @@ pub struct EngineConfig {
     pub anti_entropy_interval: Duration,
     /// What is dropped when idle; `None` keeps everything up to the caps.
     pub sweeping: Option<Sweeping>,
+    /// What a part of a partitioned cluster may admit.
+    pub on_partition: PartitionPolicy,
     /// The failure detector.
     pub swim: SwimConfig,
     /// Bounds of the replica log.
     pub limits: LogLimits,
+}
+
+/// What a part of a cluster may admit while members that did not leave are out of reach.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PartitionPolicy {
+    /// The whole quota: nobody is refused for a failure, and a partition into p parts admits at most p times the quota.
+    #[default]
+    Available,
+    /// A share of rate and burst in proportion to the members that it sees, itself included, so that all parts together stay within the
+    /// quota once the loss is noticed.
+    ///
+    /// A member that crashed counts as out of reach until it is back or replaced at its address, or for five minutes; then the members that
+    /// are missed are given up, one a second. A member that leaves on purpose ([`Limiter::close`](crate::Limiter::close)) never shrinks a
+    /// quota.
+    Conservative,
 }
 
 /// When idle keys go.
@@ -91,6 +109,7 @@ impl EngineConfig {
             datagram_budget: 2000,
             anti_entropy_interval: Duration::from_secs(1),
             sweeping: Some(Sweeping { key_ttl: Duration::from_secs(600), interval: Duration::from_secs(60) }),
+            on_partition: PartitionPolicy::Available,
             swim: SwimConfig::default(),
             limits: Self::DEFAULT_LIMITS,
         }

@@ -4,6 +4,7 @@
 //! its parts are the membership by SWIM, the push of what was admitted here, and the
 //! anti-entropy that repairs what pushes lost and brings newcomers up to date.
 
+mod absence;
 mod config;
 mod engine;
 mod membership;
@@ -16,7 +17,7 @@ pub mod wire;
 #[cfg(test)]
 mod tests;
 
-pub use config::{EngineConfig, Sweeping, SwimConfig};
+pub use config::{EngineConfig, PartitionPolicy, Sweeping, SwimConfig};
 pub use engine::{Engine, Event, MemberInfo, StreamCommand, StreamId, Transmit};
 pub use membership::Liveness;
 pub use stats::{Drops, GossipStats};

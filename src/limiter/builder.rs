@@ -11,7 +11,7 @@ use crate::{
     crdt::{DigestKey, LogLimits, RunId},
     discovery::{Discoverer, DynDiscoverer},
     gossip::{
-        EngineConfig, Sweeping, SwimConfig,
+        EngineConfig, PartitionPolicy, Sweeping, SwimConfig,
         wire::{ClusterId, MAX_NAME_LEN, NodeName},
     },
     net::{Clock, Node, Sockets, random_u64},
@@ -43,6 +43,7 @@ pub struct Builder {
     anti_entropy_interval: Duration,
     probe_interval: Duration,
     suspicion_timeout: Duration,
+    on_partition: PartitionPolicy,
     sweeping: Option<Sweeping>,
     max_keys: usize,
 }
@@ -65,6 +66,7 @@ impl Builder {
             probe_interval: swim.probe_interval,
             suspicion_timeout: swim.suspicion_timeout,
             sweeping: Some(Sweeping { key_ttl: Duration::from_secs(600), interval: Duration::from_secs(60) }),
+            on_partition: PartitionPolicy::default(),
             max_keys: DEFAULT_MAX_KEYS,
         }
     }
@@ -153,6 +155,13 @@ impl Builder {
         self
     }
 
+    /// What this node may admit while members that did not leave are out of reach. Set it alike on all members.
+    /// Default: [`PartitionPolicy::Available`].
+    pub fn on_partition(mut self, policy: PartitionPolicy) -> Self {
+        self.on_partition = policy;
+        self
+    }
+
     /// When idle keys go: `key_ttl` after they were last used, and full again, looked for every `sweep_interval`. A bucket that is
     /// not full stays. From 1 s to 365 days, and from 10 ms to a day. Default: 600 s, 60 s.
     pub fn evict_idle(mut self, key_ttl: Duration, sweep_interval: Duration) -> Self {
@@ -200,6 +209,7 @@ impl Builder {
             push_gap: self.push_gap,
             datagram_budget: u32::try_from(self.datagram_budget).unwrap_or(u32::MAX),
             anti_entropy_interval: self.anti_entropy_interval,
+            on_partition: self.on_partition,
             sweeping: self.sweeping,
             swim: SwimConfig {
                 probe_interval: self.probe_interval,

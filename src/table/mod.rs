@@ -148,7 +148,10 @@ impl Table {
         let Some(tat) = rule.gcra.admit(bucket.tat, now, cost) else {
             return rule.gcra.refused(bucket.tat, now, cost);
         };
-        bucket.tat = tat;
+        // A request that costs nothing touches nothing.
+        if cost != 0 {
+            bucket.tat = tat;
+        }
         if self.publish && cost != 0 {
             let listing = bucket.add_unsent(cost, rule, now);
             self.list(shard, listing, rule.scope, digest);
@@ -192,19 +195,26 @@ impl Table {
     }
 
     /// Moves a bucket by what peers said of it. A bucket that stays full is not created.
-    pub fn charge(&self, scope: ScopeIndex, gcra: &Gcra, digest: Digest, charge: Charge, now: Timestamp) {
+    ///
+    /// What was admitted here and not told may become urgent by it: less is left than when it was admitted.
+    pub fn charge(&self, rule: &Rule, digest: Digest, charge: Charge, now: Timestamp) {
+        let gcra = &rule.gcra;
         // The later of two estimates that each never over-charge.
         let moved = |tat| gcra.charge(tat, now, charge.permits).max(gcra.raise(tat, charge.as_of, charge.missing));
         let mut shard = self.shard(digest).lock();
         if let Some(bucket) = shard.find(digest) {
             bucket.tat = moved(bucket.tat);
+            if bucket.unsent() != 0 {
+                let listing = bucket.relist(rule, now);
+                self.list(shard, listing, rule.scope, digest);
+            }
             return;
         }
         let tat = moved(Tat::FULL);
         if tat.is_full_since(now) {
             return;
         }
-        if let Some(bucket) = self.insert(&mut shard, scope, digest, now) {
+        if let Some(bucket) = self.insert(&mut shard, rule.scope, digest, now) {
             bucket.tat = tat;
         }
     }
@@ -238,6 +248,7 @@ impl Table {
 
     /// Takes the unsent permits of all keys.
     pub fn drain_dirty(&self, into: &mut Vec<Unsent>) {
+        self.urgent.store(false, Ordering::Release);
         self.drain_dirty_from(0, usize::MAX, into);
     }
 
@@ -253,7 +264,7 @@ impl Table {
         None
     }
 
-    /// Whether a key became urgent since the last drain.
+    /// Whether a key became urgent since the last drain. A partial drain may have taken it already.
     pub fn is_urgent(&self) -> bool {
         self.urgent.load(Ordering::Acquire)
     }

@@ -33,6 +33,8 @@ pub struct ScopeSpec {
     /// See [`Rule::push_weight`]. Written by the gossip task when membership changes, read by every decision; a stale value only
     /// moves a push by one step, so Relaxed.
     push_weight: AtomicU64,
+    /// What a permit costs; see [`Gcra::with_share`]. Written and read like `push_weight`.
+    price: AtomicU64,
 }
 
 impl ScopeSpec {
@@ -61,6 +63,12 @@ impl ScopeSpec {
         &self.gcra
     }
 
+    /// The quota's arithmetic at the share of it that this node may use now.
+    #[inline]
+    pub fn shared_gcra(&self) -> Gcra {
+        self.gcra.with_price(self.price.load(Ordering::Relaxed))
+    }
+
     /// What digests its keys.
     pub fn hasher(&self) -> &KeyHasher {
         &self.hasher
@@ -69,7 +77,7 @@ impl ScopeSpec {
     /// What a decision in this scope needs.
     #[inline]
     pub fn rule(&self) -> Rule {
-        Rule { scope: self.index, gcra: self.gcra, push_weight: self.push_weight.load(Ordering::Relaxed) }
+        Rule { scope: self.index, gcra: self.shared_gcra(), push_weight: self.push_weight.load(Ordering::Relaxed) }
     }
 
     /// Countdown rule: a key is urgent once its unsent permits reach `max(1, eps * remaining / peers)` with `eps` = 1/2, that is
@@ -86,11 +94,19 @@ pub struct Scopes {
     inner: RwLock<Inner>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Inner {
     specs: Vec<Arc<ScopeSpec>>,
     by_id: HashMap<ScopeId, ScopeIndex>,
     peers: usize,
+    /// The share of every quota that may be used: so many of so many.
+    share: (u32, u32),
+}
+
+impl Default for Inner {
+    fn default() -> Self {
+        Self { specs: Vec::new(), by_id: HashMap::new(), peers: 0, share: (1, 1) }
+    }
 }
 
 impl Scopes {
@@ -112,14 +128,16 @@ impl Scopes {
         let Ok(index) = u16::try_from(inner.specs.len()) else {
             panic!("a limiter has at most {} scopes; use keys for what is many", Self::MAX);
         };
+        let gcra = Gcra::new(&quota);
         let spec = Arc::new(ScopeSpec {
             index: ScopeIndex(index),
             id,
             name: name.into(),
             quota,
-            gcra: Gcra::new(&quota),
+            gcra,
             hasher: key.hasher(name),
             push_weight: AtomicU64::new(0),
+            price: AtomicU64::new(gcra.price_of(inner.share.0, inner.share.1)),
         });
         spec.set_peers(inner.peers);
         inner.specs.push(Arc::clone(&spec));
@@ -151,6 +169,15 @@ impl Scopes {
         inner.peers = peers;
         for spec in &inner.specs {
             spec.set_peers(peers);
+        }
+    }
+
+    /// Lets every scope, also those still to come, use `seen / all` of its quota.
+    pub fn set_share(&self, seen: u32, all: u32) {
+        let mut inner = self.inner.write();
+        inner.share = (seen, all);
+        for spec in &inner.specs {
+            spec.price.store(spec.gcra.price_of(seen, all), Ordering::Relaxed);
         }
     }
 }

@@ -49,6 +49,11 @@ impl Bucket {
     /// Keeps `cost` admitted permits for the next push or flush.
     pub(super) fn add_unsent(&mut self, cost: u64, rule: &Rule, now: Timestamp) -> Listing {
         self.unsent = self.unsent.saturating_add(u32::try_from(cost).unwrap_or(u32::MAX));
+        self.relist(rule, now)
+    }
+
+    /// Where a bucket with unsent permits has to be listed now.
+    pub(super) fn relist(&mut self, rule: &Rule, now: Timestamp) -> Listing {
         let weight = u64::from(self.unsent).saturating_mul(rule.push_weight);
         let urgent = rule.push_weight != 0 && weight >= rule.gcra.slack(self.tat, now);
         let listing = Listing { dirty: !self.dirty, urgent: urgent && !self.urgent };

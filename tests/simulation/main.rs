@@ -3,5 +3,7 @@
 #![allow(unreachable_pub, reason = "modules of a test are private by nature")]
 
 mod accuracy;
+mod churn;
+mod partitions;
 mod promises;
 mod sim;

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use crate::{bucket::Timestamp, table::SweepPosition};
 
-use super::{Engine, Event, Join};
+use super::{
+    super::wire::{Tag, encode_frame},
+    Engine, Event, Join,
+};
 
 impl Engine {
     pub(super) fn check_ready(&mut self, now: Timestamp) {
@@ -49,9 +52,16 @@ impl Engine {
         self.deadlines.sweep = now.saturating_add(pause);
     }
 
+    /// Tells everybody that this is no failure.
+    pub(super) fn say_leaving(&mut self) {
+        let frame = encode_frame(self.config.cluster, self.config.run, Tag::Leave, &[]);
+        self.send_to_peers(vec![frame]);
+    }
+
     pub(super) fn finish_leaving(&mut self, now: Timestamp) {
         // Whatever was admitted while a peer took the rest.
         self.flush_all(now);
+        self.say_leaving();
         if let Err(error) = self.membership.leave(now) {
             tracing::debug!(%error, "cannot say good-bye");
         }

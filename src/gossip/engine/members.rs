@@ -11,7 +11,7 @@ use super::{
     super::{
         membership::Liveness,
         push::Peer,
-        wire::{Tag, encode_frame},
+        wire::{Identity, Tag, encode_frame},
     },
     Engine, Event, Join, Transmit, info,
 };
@@ -47,23 +47,17 @@ impl Engine {
     }
 
     pub(super) fn after_membership(&mut self, now: Timestamp) {
-        let notifications = self.membership.take_notifications();
-        if !notifications.is_empty() {
-            self.refresh_peers();
-        }
-        for notification in notifications {
+        for notification in self.membership.take_notifications() {
             match notification {
-                OwnedNotification::MemberUp(id) => {
-                    self.events.push_back(Event::MemberUp(info(&id, Liveness::Alive)));
-                    self.compare_notes_soon(now);
-                }
-                OwnedNotification::MemberDown(id) => {
-                    self.events.push_back(Event::MemberDown(info(&id, Liveness::Alive)));
-                }
-                // A restart at the same address is two members to everybody but foca.
+                OwnedNotification::MemberUp(id) => self.member_came(&id, now),
+                OwnedNotification::MemberDown(id) => self.member_went(&id, now),
+                // A restart at the same address is two members to everybody but foca. If the former was down, foca says separately
+                // that the new one is up.
                 OwnedNotification::Rename(before, after) if before.run != after.run => {
-                    self.events.push_back(Event::MemberDown(info(&before, Liveness::Alive)));
-                    self.events.push_back(Event::MemberUp(info(&after, Liveness::Alive)));
+                    if self.peers.contains_key(&before.run) {
+                        self.member_went(&before, now);
+                        self.member_came(&after, now);
+                    }
                 }
                 OwnedNotification::Rejoin(_) => {
                     self.events.push_back(Event::Rejoined);
@@ -100,12 +94,37 @@ impl Engine {
         }
     }
 
-    fn refresh_peers(&mut self) {
+    fn member_came(&mut self, id: &Identity, now: Timestamp) {
+        if id.run == self.config.run || self.peers.insert(id.run, Peer { addr: id.addr }).is_some() {
+            return;
+        }
+        self.absence.came(id.run, id.addr);
+        self.events.push_back(Event::MemberUp(info(id, Liveness::Alive)));
+        self.peers_changed();
+        self.compare_notes_soon(now);
+    }
+
+    fn member_went(&mut self, id: &Identity, now: Timestamp) {
+        if self.peers.remove(&id.run).is_none() {
+            return;
+        }
+        self.absence.gone(id.run, id.addr, now);
+        self.events.push_back(Event::MemberDown(info(id, Liveness::Alive)));
+        self.peers_changed();
+    }
+
+    /// Tells everybody whom it concerns how many peers there are, and what share of the quotas that allows.
+    pub(super) fn peers_changed(&mut self) {
+        debug_assert_eq!(
+            self.peers.len(),
+            self.membership.members().filter(|(id, _)| id.run != self.config.run).count()
+        );
         self.membership.resize();
-        let own = self.config.run;
-        let peers = self.membership.members().filter(|(id, _)| id.run != own);
-        self.peers = peers.map(|(id, _)| (id.run, Peer { addr: id.addr })).collect();
-        self.table.scopes().set_peers(self.peers.len());
+        let scopes = self.table.scopes();
+        scopes.set_peers(self.peers.len());
         self.push.set_peers(self.peers.len());
+        let seen = u32::try_from(self.peers.len()).unwrap_or(u32::MAX).saturating_add(1);
+        let missed = u32::try_from(self.absence.missed()).unwrap_or(u32::MAX);
+        scopes.set_share(seen, seen.saturating_add(missed));
     }
 }

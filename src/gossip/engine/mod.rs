@@ -23,6 +23,7 @@ use crate::{
 
 use super::{
     Drops, EngineConfig, GossipStats,
+    absence::Absence,
     membership::{Liveness, Membership},
     push::{Peer, Push},
     sync::{Exchange, STALL},
@@ -51,6 +52,7 @@ pub struct Engine {
     rng: Xoshiro256PlusPlus,
     /// Members held alive, without this node. Derived from `membership` whenever that changes.
     peers: BTreeMap<RunId, Peer>,
+    absence: Absence,
     push: Push,
     exchanges: BTreeMap<StreamId, Exchange>,
     next_stream: u64,
@@ -188,6 +190,7 @@ impl Engine {
         Self {
             log: ReplicaLog::new(config.run, config.limits, key_ttl),
             membership: Membership::new(identity, config.swim, foca_rng),
+            absence: Absence::new(config.on_partition),
             push: Push::new(config.cluster, config.push_gap, config.datagram_budget),
             config,
             table,
@@ -229,6 +232,8 @@ impl Engine {
                 Ok(deltas) => self.handle_deltas(now, frame.sender, &deltas),
                 Err(error) => count_drop(&mut self.stats.drops, error),
             },
+            Tag::Leave if self.peers.contains_key(&frame.sender) => self.absence.leaves(frame.sender),
+            Tag::Leave => self.stats.drops.not_a_member += 1,
             Tag::Sync => self.stats.drops.unknown_tag += 1,
         }
     }
@@ -294,6 +299,9 @@ impl Engine {
             self.sweep(now);
         }
         self.drop_stalled(now);
+        if self.absence.give_up(now) {
+            self.peers_changed();
+        }
         self.check_ready(now);
         if self.deadlines.left <= now {
             self.finish_leaving(now);
@@ -367,6 +375,7 @@ impl Engine {
             return;
         }
         self.flush_all(now);
+        self.say_leaving();
         self.deadlines.left = now;
         if !self.peers.is_empty() {
             // Datagrams may be lost. One peer gets it over a stream, and the others from that one. An exchange under way began
@@ -412,7 +421,8 @@ impl Engine {
             Join::Announced(at) => at.saturating_add(Self::TRANSFER_PATIENCE),
             Join::Searching | Join::Ready => Timestamp::MAX,
         };
-        [flush, anti_entropy, sweep, announce, left, swim, push, ready, stalled.unwrap_or(Timestamp::MAX)]
+        let given_up = self.absence.next_timeout();
+        [flush, anti_entropy, sweep, announce, left, swim, push, ready, given_up, stalled.unwrap_or(Timestamp::MAX)]
             .into_iter()
             .fold(Timestamp::MAX, Timestamp::min)
     }

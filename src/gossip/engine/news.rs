@@ -56,7 +56,7 @@ impl Engine {
                 if permits > 0 {
                     self.stats.merges += 1;
                     let charge = Charge::news(permits);
-                    self.table.charge(spec.index(), spec.gcra(), delta.digest, charge, now);
+                    self.table.charge(&spec.rule(), delta.digest, charge, now);
                 }
             }
         }

@@ -102,7 +102,7 @@ impl Engine {
                 && charge.says_anything()
             {
                 self.stats.merges += 1;
-                self.table.charge(spec.index(), spec.gcra(), record.digest, charge, now);
+                self.table.charge(&spec.rule(), record.digest, charge, now);
             }
         }
     }

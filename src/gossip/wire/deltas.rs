@@ -19,6 +19,8 @@ use super::{
 /// | – each: digest | 16 bytes |
 /// | – each: epoch, count after, count gained | 3 varints |
 ///
+/// Groups go on to the end, so there is no room for further fields: those take a new tag.
+///
 /// The deltas have successive versions in their order here, so the frame says which versions it covers, and a gap shows a frame
 /// that was lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -39,6 +39,8 @@ pub enum Tag {
     Deltas = 2,
     /// A step of anti-entropy: [`super::SyncMessage`]. Streams only.
     Sync = 3,
+    /// The sender is about to leave on purpose. No body. Datagrams only.
+    Leave = 4,
 }
 
 impl Tag {
@@ -47,6 +49,7 @@ impl Tag {
             1 => Some(Self::Swim),
             2 => Some(Self::Deltas),
             3 => Some(Self::Sync),
+            4 => Some(Self::Leave),
             _ => None,
         }
     }

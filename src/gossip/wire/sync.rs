@@ -161,7 +161,7 @@ impl SyncMessage {
     ///
     /// # Errors
     ///
-    /// Where it is not what its number promises, or names more than [`MAX_RUNS`] runs or a position that is not there.
+    /// Where its number is a newer build's, it is not what its number promises, or names more than [`MAX_RUNS`] runs or a position that is not there.
     pub fn decode(mut body: &[u8]) -> Result<Self, FrameError> {
         let body = &mut body;
         match decode::<u8>(body)? {
@@ -178,7 +178,7 @@ impl SyncMessage {
                 bounded(&covered)?;
                 Ok(Self::Done(covered))
             }
-            _ => Err(FrameError::Malformed),
+            unknown => Err(FrameError::UnknownTag(unknown)),
         }
     }
 }

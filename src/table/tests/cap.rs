@@ -37,7 +37,7 @@ fn charges_from_peers_stay_under_the_cap_too() {
     let (table, spec) = table_of(cap, true, slow());
     for key in 0..4 * cap as u64 {
         let charge = Charge::news(1);
-        table.charge(spec.index(), spec.gcra(), digest(&spec, key), charge, Timestamp::from_millis(1_000));
+        table.charge(&spec.rule(), digest(&spec, key), charge, Timestamp::from_millis(1_000));
         assert!(table.stats().keys <= cap as u64);
     }
 }

@@ -147,7 +147,7 @@ fn charges_from_peers_are_not_lost_among_decisions() {
             });
             scope.spawn(|| {
                 for _ in 0..100 {
-                    table.charge(spec.index(), spec.gcra(), digest, Charge::news(1), now);
+                    table.charge(&spec.rule(), digest, Charge::news(1), now);
                 }
             });
         }

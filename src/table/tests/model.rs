@@ -155,7 +155,7 @@ fn run(steps: &[Step], publish: bool) -> Result<(), TestCaseError> {
                     model.buckets.entry((scope, key)).or_default().tat = after;
                 }
                 let charge = Charge { permits, missing, as_of };
-                table.charge(specs[scope].index(), &gcra, digest(&specs[scope], key), charge, now);
+                table.charge(&specs[scope].rule(), digest(&specs[scope], key), charge, now);
             }
             Step::Missing { scope, key } => {
                 let bucket = model.of(scope, key);

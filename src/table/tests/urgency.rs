@@ -114,7 +114,7 @@ fn without_a_gossip_task_nothing_is_kept_to_tell() {
 fn a_level_leaves_out_what_travels_as_a_delta() {
     let (table, spec) = table_of(1 << 12, true, Quota::per_second(10));
     let (key, now) = (digest(&spec, 1), Timestamp::from_millis(1_000));
-    table.charge(spec.index(), spec.gcra(), key, Charge::news(3), now);
+    table.charge(&spec.rule(), key, Charge::news(3), now);
     assert!(table.decide(&spec.rule(), key, 4, now).allowed);
     assert_eq!(table.missing(spec.gcra(), key, now).raw(), 3 << 16);
     table.drain_dirty(&mut Vec::new());

@@ -106,6 +106,7 @@ struct Scheduled {
 #[derive(Debug)]
 enum What {
     Wake { node: usize, life: u64 },
+    Discover { node: usize, life: u64 },
     Datagram { from: usize, to: usize, payload: Bytes },
     Connect { from: End, to: usize },
     Connected(End),
@@ -133,6 +134,8 @@ impl Eq for Scheduled {}
 
 /// Bytes that a stream carries in a second.
 const STREAM_BANDWIDTH: f64 = 100e6;
+/// How often a node is told the addresses of all nodes.
+const DISCOVER_INTERVAL: Duration = Duration::from_secs(10);
 /// After this a connection that gets no answer counts as failed.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -180,8 +183,8 @@ impl Cluster {
         slot.life += 1;
         slot.node = Some(Node { engine, table, spec, wake: Timestamp::MAX, ready: false, leaving: false });
         self.log(|| format!("node {index} starts as {run}"));
-        let addrs: Vec<SocketAddr> = (0..self.nodes.len()).map(addr_of).collect();
-        self.with_engine(index, |engine, now| engine.handle_found(now, &addrs));
+        let life = self.nodes[index].life;
+        self.happen(What::Discover { node: index, life });
     }
 
     /// Ends node `index` without good-bye.
@@ -408,6 +411,13 @@ impl Cluster {
             What::Wake { node, life } => {
                 if self.nodes[node].life == life {
                     self.with_engine(node, |engine, now| engine.handle_timeout(now));
+                }
+            }
+            What::Discover { node, life } => {
+                if self.nodes[node].life == life {
+                    let addrs: Vec<SocketAddr> = (0..self.nodes.len()).map(addr_of).collect();
+                    self.with_engine(node, |engine, now| engine.handle_found(now, &addrs));
+                    self.schedule(self.now + DISCOVER_INTERVAL, What::Discover { node, life });
                 }
             }
             What::Datagram { from, to, payload } => {

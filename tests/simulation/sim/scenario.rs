@@ -41,6 +41,8 @@ pub struct Load {
     /// Requests in a second over all nodes, at random times.
     pub rate: f64,
     pub spread: Spread,
+    /// At equal instead of random distances.
+    pub regular: bool,
 }
 
 /// Which node a request goes to.
@@ -62,6 +64,17 @@ pub enum Step {
     Leave(usize),
 }
 
+/// One request, and what was said to it.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    pub at: Duration,
+    pub node: usize,
+    pub key: &'static str,
+    pub allowed: bool,
+    /// What the central bucket says.
+    pub central: bool,
+}
+
 /// What came of a run.
 pub struct Outcome {
     pub name: &'static str,
@@ -75,6 +88,11 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Permits of `key` that the cluster admitted in these seconds.
+    pub fn admitted(&self, key: &'static str, seconds: std::ops::Range<u64>) -> u64 {
+        seconds.filter_map(|second| self.seconds.get(&(key, second))).map(|tally| tally.admitted).sum()
+    }
+
     /// Of the first key.
     pub fn tally(&self) -> Tally {
         self.keys.values().next().copied().unwrap_or_default()
@@ -110,7 +128,21 @@ impl Outcome {
 
 impl Load {
     pub fn even(key: &'static str, rate: f64, from: u64, until: u64) -> Self {
-        Self { key, rate, from: Duration::from_secs(from), until: Duration::from_secs(until), spread: Spread::Even }
+        Self {
+            key,
+            rate,
+            from: Duration::from_secs(from),
+            until: Duration::from_secs(until),
+            spread: Spread::Even,
+            regular: false,
+        }
+    }
+
+    /// `count` requests within a second, a hundredth of a second apart.
+    pub fn exactly(key: &'static str, count: u32, at: f64) -> Self {
+        let from = Duration::from_secs_f64(at);
+        let until = from + Duration::from_millis(10) * count + Duration::from_millis(5);
+        Self { key, from, until, rate: 100.0, spread: Spread::Even, regular: true }
     }
 
     pub fn spread(self, spread: Spread) -> Self {
@@ -161,6 +193,16 @@ impl Scenario {
 
     /// Plays it with `seed`.
     pub fn run(&self, seed: u64, trace: bool) -> Outcome {
+        self.run_observed(seed, trace, |_, arrival| {
+            let Arrival { at, node, key, allowed, central } = arrival;
+            if trace && allowed != central {
+                eprintln!("{:>12.6} node {node} says {allowed} to {key}, central {central}", at.as_secs_f64());
+            }
+        })
+    }
+
+    /// Plays it with `seed`, and shows each request once it is decided.
+    pub fn run_observed(&self, seed: u64, trace: bool, mut observe: impl FnMut(&Cluster, Arrival)) -> Outcome {
         let mut cluster = Cluster::new(seed, self.nodes, self.quota, self.link, self.tune);
         cluster.cuts.clone_from(&self.cuts);
         cluster.trace = trace;
@@ -197,13 +239,7 @@ impl Scenario {
                     let oracle = oracles.entry(load.key).or_insert_with(|| Oracle::new(self.quota, self.news_delay()));
                     let before = oracle.tally;
                     let central = oracle.arrival(at, allowed);
-                    if trace && allowed != central {
-                        eprintln!(
-                            "{:>12.6} node {node} says {allowed} to {}, central {central}",
-                            at.as_secs_f64(),
-                            load.key
-                        );
-                    }
+                    observe(&cluster, Arrival { at, node, key: load.key, allowed, central });
                     let second = seconds.entry((load.key, at.as_secs())).or_default();
                     second.offered += oracle.tally.offered - before.offered;
                     second.admitted += oracle.tally.admitted - before.admitted;
@@ -231,7 +267,8 @@ impl Scenario {
 impl Load {
     /// The next request after `at`, at exponentially distributed distances.
     fn next_after(&self, at: Duration, cluster: &mut Cluster) -> Option<Duration> {
-        let wait = -(1.0 - cluster.rng.random::<f64>()).ln() / self.rate;
+        let random = -(1.0 - cluster.rng.random::<f64>()).ln();
+        let wait = if self.regular { 1.0 } else { random } / self.rate;
         let next = at + Duration::from_secs_f64(wait);
         (next < self.until).then_some(next)
     }
