@@ -11,7 +11,7 @@ use std::{
     net::SocketAddr,
     process::ExitCode,
     thread,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use clap::Parser;
@@ -23,14 +23,15 @@ use tokio::{
 use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 
 const HELP: &str = "\
-check KEY [N]          decide on N permits of KEY (1), and take them
-peek KEY               what a check would say, without taking anything
-load KEY RATE SECONDS  offer RATE requests per second, whatever becomes of them
-members                who is alive
-stats                  counters and sizes
-ready                  wait until this node knows what the cluster knows
-help                   this text
-quit                   say good-bye and end";
+check KEY [N]               decide on N permits of KEY (1), and take them
+peek KEY                    what a check would say, without taking anything
+load KEY RATE SECONDS [MS]  offer RATE requests per second, whatever becomes of them; report each second, or
+                            each MS milliseconds with the Unix times of the first and the last request in them
+members                     who is alive
+stats                       counters and sizes
+ready                       wait until this node knows what the cluster knows
+help                        this text
+quit                        say good-bye and end";
 
 /// Runs one replica. Times are like 200ms, 10s, 5m or 1h.
 #[derive(Debug, Parser)]
@@ -65,6 +66,12 @@ struct Args {
     /// How often peers are looked for [default: the library's]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     discover_interval: Option<Duration>,
+    /// How often one member is probed [default: the library's]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    probe_interval: Option<Duration>,
+    /// How long a member that does not answer may take to contradict [default: the library's]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    suspicion_timeout: Option<Duration>,
     /// How long a key that is full stays after its last use
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10m")]
     key_ttl: Duration,
@@ -172,6 +179,12 @@ async fn start(args: Args) -> Result<Limiter, Box<dyn Error>> {
     if let Some(interval) = args.discover_interval {
         builder = builder.discover_interval(interval);
     }
+    if let Some(interval) = args.probe_interval {
+        builder = builder.probe_interval(interval);
+    }
+    if let Some(timeout) = args.suspicion_timeout {
+        builder = builder.suspicion_timeout(timeout);
+    }
     Ok(builder.start().await?)
 }
 
@@ -199,7 +212,7 @@ fn say(line: &str) -> io::Result<()> {
 enum Command {
     Check { key: String, cost: u64 },
     Peek { key: String },
-    Load { key: String, rate: f64, time: Duration },
+    Load { key: String, rate: f64, time: Duration, step: Option<Duration> },
     Members,
     Stats,
     Ready,
@@ -227,13 +240,23 @@ impl Command {
             ["check", ..] => Err("usage: check KEY [N]".into()),
             ["peek", name] => Ok(Self::Peek { key: key(name) }),
             ["peek", ..] => Err("usage: peek KEY".into()),
-            ["load", name, rate, seconds] => match (rate.parse(), seconds.parse()) {
-                (Ok(rate), Ok(seconds)) if (0.0..=1e6).contains(&rate) && (0.0..=86400.0).contains(&seconds) => {
-                    Ok(Self::Load { key: key(name), rate, time: Duration::from_secs_f64(seconds) })
+            ["load", name, rate, seconds, ref step @ ..] => {
+                let (rate, seconds) = (rate.parse().unwrap_or(f64::NAN), seconds.parse().unwrap_or(f64::NAN));
+                let step = match step {
+                    [] => Some(None),
+                    [millis] => millis.parse().ok().filter(|millis| *millis > 0).map(Duration::from_millis).map(Some),
+                    _ => None,
+                };
+                match step {
+                    Some(step) if (0.0..=1e6).contains(&rate) && (0.0..=86400.0).contains(&seconds) => {
+                        Ok(Self::Load { key: key(name), rate, time: Duration::from_secs_f64(seconds), step })
+                    }
+                    _ => Err("usage: load KEY RATE SECONDS [MS], where RATE is at most 1000000, SECONDS 86400 and MS \
+                              not 0"
+                        .into()),
                 }
-                _ => Err("usage: load KEY RATE SECONDS, where RATE is at most 1000000 and SECONDS 86400".into()),
-            },
-            ["load", ..] => Err("usage: load KEY RATE SECONDS".into()),
+            }
+            ["load", ..] => Err("usage: load KEY RATE SECONDS [MS]".into()),
             ["members"] => Ok(Self::Members),
             ["stats"] => Ok(Self::Stats),
             ["ready"] => Ok(Self::Ready),
@@ -248,7 +271,7 @@ impl Command {
         match self {
             Self::Check { key, cost } => say(&decision("check", &key, &limiter.check_n(&key, cost))),
             Self::Peek { key } => say(&decision("peek", &key, &limiter.peek(&key))),
-            Self::Load { key, rate, time } => load(limiter, &key, rate, time).await,
+            Self::Load { key, rate, time, step } => load(limiter, &key, rate, time, step).await,
             Self::Members => members(limiter),
             Self::Stats => say(&stats(&limiter.stats())),
             Self::Ready => {
@@ -313,26 +336,43 @@ fn stats(stats: &Stats) -> String {
 }
 
 /// Offers load at a steady rate: what is late is made up for, and nothing waits for an answer.
-async fn load(limiter: &Limiter, key: &str, rate: f64, time: Duration) -> io::Result<()> {
+async fn load(limiter: &Limiter, key: &str, rate: f64, time: Duration, step: Option<Duration>) -> io::Result<()> {
     let mut ticks = interval(Duration::from_millis(1));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let start = Instant::now();
+    // One look at the wall clock: it may be set meanwhile.
+    let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let unix_us = || (started + start.elapsed()).as_micros();
+    let length = step.unwrap_or(Duration::from_secs(1));
     let whole = (rate * time.as_secs_f64()).round() as u64;
     let (mut offered, mut admitted) = (0, 0);
-    let (mut second, mut offered_before, mut admitted_before) = (0, 0, 0);
+    let (mut steps, mut offered_before, mut admitted_before) = (0, 0, 0);
+    let (mut first_us, mut last_us) = (0, 0);
     loop {
         ticks.tick().await;
         let elapsed = start.elapsed().min(time);
         let due = if elapsed < time { (elapsed.as_secs_f64() * rate) as u64 } else { whole };
-        while offered < due {
-            offered += 1;
-            admitted += u64::from(limiter.allow(key));
+        if offered < due {
+            if offered == offered_before {
+                first_us = unix_us();
+            }
+            while offered < due {
+                offered += 1;
+                admitted += u64::from(limiter.allow(key));
+            }
+            last_us = unix_us();
         }
         let ended = elapsed >= time;
-        if elapsed >= Duration::from_secs(second + 1) || (ended && offered > offered_before) {
-            second += 1;
-            let (new, passed) = (offered - offered_before, admitted - admitted_before);
-            say(&format!("load {key} second={second} offered={new} admitted={passed} refused={}", new - passed))?;
+        let new = offered - offered_before;
+        if elapsed >= length.saturating_mul(steps + 1) || (ended && new > 0) {
+            steps += 1;
+            let passed = admitted - admitted_before;
+            let counts = format!("offered={new} admitted={passed} refused={}", new - passed);
+            match step {
+                None => say(&format!("load {key} second={steps} {counts}"))?,
+                Some(_) if new > 0 => say(&format!("load {key} first_us={first_us} last_us={last_us} {counts}"))?,
+                Some(_) => {}
+            }
             (offered_before, admitted_before) = (offered, admitted);
         }
         if ended {

@@ -3,6 +3,7 @@
 mod gcra;
 mod laws;
 mod quota;
+mod share;
 
 use std::time::Duration;
 

@@ -8,7 +8,7 @@ use crate::{
     promises::{BELOW, everybody_sees_everybody, nobody_is_refused_wrongly},
     sim::{
         network::Link,
-        play,
+        play, play_long,
         scenario::{Load, Scenario, Spread, Step},
     },
 };
@@ -35,7 +35,7 @@ fn a_node_that_restarts_two_hundred_times_is_one_member_and_leaves_no_cells() {
         let at = 10.0 + 2.0 * restart as f64;
         scenario = scenario.at(at, Step::Crash(1)).at(at + 0.2, Step::Start(1));
     }
-    play(&scenario);
+    play_long(&scenario);
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn all_nodes_that_restart_within_two_seconds_find_each_other_again() {
             scenario = scenario.at(at, Step::Crash(node)).at(at + 0.1, Step::Start(node));
         }
     }
-    play(&scenario);
+    play_long(&scenario);
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn scaling_up_and_down_again_refuses_nothing() {
         let step = 0.2 * node as f64;
         scenario = scenario.at(10.0 + step, Step::Start(node)).at(40.0 + step, Step::Leave(node));
     }
-    play(&scenario);
+    play_long(&scenario);
 }
 
 #[test]

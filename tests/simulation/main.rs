@@ -6,4 +6,5 @@ mod accuracy;
 mod churn;
 mod partitions;
 mod promises;
+mod scale;
 mod sim;

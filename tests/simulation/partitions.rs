@@ -8,7 +8,7 @@ use crate::{
     promises::{BELOW, everybody_sees_everybody, nobody_is_refused_wrongly},
     sim::{
         network::{Cut, Link},
-        play,
+        play, play_long,
         scenario::{Load, Scenario, Step},
     },
 };
@@ -65,7 +65,7 @@ fn conservative_parts_together_stay_within_the_quota_once_the_loss_is_noticed() 
         ..Scenario::new("conservative_parts_together_stay_within_the_quota_once_the_loss_is_noticed", 10, 120)
     }
     .load(Load::even("key", 400.0, 2, 120));
-    play(&scenario);
+    play_long(&scenario);
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_member_that_crashed_is_given_up_in_the_end() {
     .at(10.0, Step::Crash(1))
     .load(Load::even("key", 300.0, 95, 110))
     .load(Load::even("key", 300.0, 335, 350));
-    play(&scenario);
+    play_long(&scenario);
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn a_cut_that_outlasts_the_memory_of_the_dead_heals_without_help() {
         ..Scenario::new("a_cut_that_outlasts_the_memory_of_the_dead_heals_without_help", 5, 160)
     }
     .load(Load::even("key", BELOW, 2, 160));
-    play(&scenario);
+    play_long(&scenario);
 }
 
 #[test]
@@ -144,5 +144,5 @@ fn a_link_that_flaps_leaves_one_cluster_behind() {
         ..Scenario::new("a_link_that_flaps_leaves_one_cluster_behind", 5, 90)
     }
     .load(Load::even("key", BELOW, 2, 90));
-    play(&scenario);
+    play_long(&scenario);
 }

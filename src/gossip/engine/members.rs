@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use foca::OwnedNotification;
-use rand::RngExt;
+use rand::{RngExt, seq::SliceRandom};
 
 use crate::bucket::Timestamp;
 
@@ -36,7 +36,9 @@ impl Engine {
         }
         wanted.sort_unstable();
         wanted.dedup();
-        for addr in &wanted {
+        // A few are enough to be heard of by all, and a thousand replicas that start together do not answer a million announcements.
+        let (chosen, _) = wanted.partial_shuffle(&mut self.rng, Self::ANNOUNCES);
+        for addr in chosen {
             if let Err(error) = self.membership.announce(now, *addr) {
                 tracing::debug!(%error, %addr, "cannot announce");
             }
@@ -53,11 +55,11 @@ impl Engine {
                 OwnedNotification::MemberDown(id) => self.member_went(&id, now),
                 // A restart at the same address is two members to everybody but foca. If the former was down, foca says separately
                 // that the new one is up.
-                OwnedNotification::Rename(before, after) if before.run != after.run => {
-                    if self.peers.contains_key(&before.run) {
-                        self.member_went(&before, now);
-                        self.member_came(&after, now);
-                    }
+                OwnedNotification::Rename(before, after)
+                    if before.run != after.run && self.peers.contains_key(&before.run) =>
+                {
+                    self.member_went(&before, now);
+                    self.member_came(&after, now);
                 }
                 OwnedNotification::Rejoin(_) => {
                     self.events.push_back(Event::Rejoined);

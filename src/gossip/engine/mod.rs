@@ -159,6 +159,8 @@ impl Engine {
     const REUNION: Duration = Duration::from_millis(200);
     /// How long `leave` waits for a peer to take what was not said.
     const LEAVE_PATIENCE: Duration = Duration::from_millis(500);
+    /// Announcements of one round.
+    const ANNOUNCES: usize = 32;
     /// Addresses of one discovery round that are announced to.
     const MAX_FOUND: usize = 1024;
     /// Streams that peers may have open here.

@@ -63,25 +63,25 @@ impl Model {
 
     fn admit(&mut self, scope: usize, key: u64, gcra: &Gcra, tat: Tat, cost: u64, now: Timestamp) {
         if cost == 0 {
-            // It leaves no bucket, but in one that is there the time of idleness starts anew.
-            if let Some(bucket) = self.buckets.get_mut(&(scope, key)) {
-                bucket.tat = tat;
-            }
             return;
         }
         let bucket = self.buckets.entry((scope, key)).or_default();
         bucket.tat = tat;
         if self.publish {
             bucket.unsent += cost;
-            // unsent >= remaining / (2 * peers), the part of a permit included.
-            bucket.urgent |= bucket.unsent * 2 * PEERS * gcra.interval() >= gcra.slack(tat, now);
-            self.urgent |= bucket.urgent;
+            self.rate(scope, key, gcra, now);
         }
     }
 
+    /// A key with unsent permits is urgent from `unsent >= remaining / (2 * peers)` on, the part of a permit included.
+    fn rate(&mut self, scope: usize, key: u64, gcra: &Gcra, now: Timestamp) {
+        let bucket = self.buckets.entry((scope, key)).or_default();
+        bucket.urgent |= bucket.unsent * 2 * PEERS * gcra.interval() >= gcra.slack(bucket.tat, now);
+        self.urgent |= bucket.urgent;
+    }
+
     fn drain(&mut self, all: bool) -> Vec<(usize, u64, u64)> {
-        // A drain of everything leaves the flag to the next one of the urgent, who finds nothing.
-        self.urgent &= all;
+        self.urgent = false;
         let mut drained = Vec::new();
         for ((scope, key), bucket) in &mut self.buckets {
             if (all || bucket.urgent) && bucket.unsent > 0 {
@@ -153,6 +153,9 @@ fn run(steps: &[Step], publish: bool) -> Result<(), TestCaseError> {
                 let after = gcra.charge(tat, now, permits).max(gcra.raise(tat, as_of, missing));
                 if model.buckets.contains_key(&(scope, key)) || !after.is_full_since(now) {
                     model.buckets.entry((scope, key)).or_default().tat = after;
+                }
+                if model.of(scope, key).unsent > 0 {
+                    model.rate(scope, key, &gcra, now);
                 }
                 let charge = Charge { permits, missing, as_of };
                 table.charge(&specs[scope].rule(), digest(&specs[scope], key), charge, now);

@@ -234,6 +234,11 @@ impl Cluster {
         self.now = self.now.max(until);
     }
 
+    /// Lets time pass.
+    pub fn run_for(&mut self, time: Duration) {
+        self.run_until(self.now + time);
+    }
+
     // --- what a test sees of it ---
 
     pub fn size(&self) -> usize {

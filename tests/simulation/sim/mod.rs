@@ -32,6 +32,11 @@ pub fn play(scenario: &Scenario) {
     play_with(scenario, PROMISE_SEEDS, scenario.check);
 }
 
+/// Plays a promise that takes long with a tenth of the seeds.
+pub fn play_long(scenario: &Scenario) {
+    play_with(scenario, PROMISE_SEEDS / 10, scenario.check);
+}
+
 /// Plays a scenario of the published table with many seeds on all cores, and holds it to its bars and to the stated bound.
 pub fn play_bar(bar: &Bar) {
     play_with(&bar.scenario, BAR_SEEDS, |outcome| {

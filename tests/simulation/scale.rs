@@ -1,0 +1,165 @@
+//! Large clusters: how fast news travels, and what it costs.
+
+use std::{fmt, time::Duration};
+
+use peerlimit::Quota;
+use rand::RngExt;
+
+use crate::sim::{cluster::Cluster, network::Link, oracle::Oracle};
+
+/// What one size of cluster was measured at.
+struct Figures {
+    nodes: usize,
+    /// Until half, and all but one in a hundred, of the nodes know of a permit that was spent.
+    known_p50: Duration,
+    known_p99: Duration,
+    /// Per node and second.
+    idle: Rate,
+    busy: Rate,
+    /// One hot key at ten times its quota.
+    ratio: f64,
+    excess: f64,
+}
+
+#[derive(Clone, Copy)]
+struct Rate {
+    datagrams: f64,
+    bytes: f64,
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { nodes, known_p50, known_p99, idle, busy, ratio, excess } = self;
+        write!(
+            f,
+            "{nodes} nodes: known after {known_p50:?} (p50), {known_p99:?} (p99); idle {idle}; 1,000 busy keys {busy}; "
+        )?;
+        write!(f, "hot key {ratio:.4} of central, {excess:.3} bursts above")
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.1} datagrams/s and {:.1} kB/s a node", self.datagrams, self.bytes / 1000.0)
+    }
+}
+
+const QUOTA: Quota = Quota::per_second(100).burst(50);
+
+fn measure(nodes: usize, seed: u64) -> Figures {
+    let mut cluster = Cluster::new(seed, nodes, QUOTA, Link::LAN, |_| {});
+    for node in 0..nodes {
+        let at = Duration::from_secs_f64(cluster.rng.random_range(0.0..5.0)).max(cluster.now);
+        cluster.run_until(at.min(Duration::from_secs(5)));
+        cluster.start(node);
+    }
+    let deadline = Duration::from_secs(120);
+    while !cluster.all_see_all() {
+        assert!(cluster.now < deadline, "{nodes} nodes do not find each other");
+        cluster.run_for(Duration::from_secs(1));
+    }
+    // What is new about members has to die down.
+    cluster.run_for(Duration::from_secs(30));
+
+    let idle = rate(&mut cluster, Duration::from_secs(10), |_, _| {});
+
+    let mut known = Vec::new();
+    for round in 0..20 {
+        let key = cluster.digest(&format!("slow-{round}"));
+        let origin = cluster.rng.random_range(0..nodes);
+        // Spent but for one, and known to be: the next permit is worth telling.
+        for _ in 0..49 {
+            assert!(cluster.check(origin, key));
+        }
+        cluster.run_for(Duration::from_millis(40));
+        let before: Vec<u64> = (0..nodes).map(|node| cluster.remaining(node, key)).collect();
+        let begin = cluster.now;
+        assert!(cluster.check(origin, key));
+        let mut waiting: Vec<usize> = (0..nodes).filter(|node| *node != origin).collect();
+        while !waiting.is_empty() && cluster.now < begin + Duration::from_secs(5) {
+            cluster.run_for(Duration::from_millis(1));
+            let refilled = (cluster.now - begin).as_secs_f64() * 100.0;
+            waiting.retain(|node| {
+                let unknowing = before[*node] as f64 + refilled.floor();
+                let knows = (cluster.remaining(*node, key) as f64) < unknowing.min(50.0);
+                if knows {
+                    known.push(cluster.now - begin);
+                }
+                !knows
+            });
+        }
+        known.extend(waiting.iter().map(|_| Duration::from_secs(5)));
+        cluster.run_for(Duration::from_secs(1));
+    }
+    known.sort_unstable();
+
+    // A thousand keys, each at half its quota, anywhere.
+    let keys: Vec<_> = (0..1000).map(|key| cluster.digest(&format!("busy-{key}"))).collect();
+    let busy = rate(&mut cluster, Duration::from_secs(3), |cluster, elapsed| {
+        // 50 a second each: 50 requests a millisecond.
+        for _ in 0..50 {
+            let key = keys[cluster.rng.random_range(0..keys.len())];
+            let node = cluster.rng.random_range(0..nodes);
+            let _allowed = cluster.check(node, key);
+        }
+        elapsed
+    });
+
+    cluster.run_for(Duration::from_secs(2));
+    let hot = cluster.digest("hot");
+    let mut oracle = Oracle::new(QUOTA, Duration::from_millis(10));
+    let begin = cluster.now;
+    while cluster.now < begin + Duration::from_secs(10) {
+        cluster.run_for(Duration::from_millis(1));
+        let node = cluster.rng.random_range(0..nodes);
+        let allowed = cluster.check(node, hot);
+        oracle.arrival(cluster.now, allowed);
+    }
+    Figures {
+        nodes,
+        known_p50: known[known.len() / 2],
+        known_p99: known[known.len() * 99 / 100],
+        idle,
+        busy,
+        ratio: oracle.tally.ratio(),
+        excess: oracle.tally.excess,
+    }
+}
+
+/// Traffic per node and second while `each_millisecond` happens.
+fn rate<T>(
+    cluster: &mut Cluster,
+    over: Duration,
+    mut each_millisecond: impl FnMut(&mut Cluster, Duration) -> T,
+) -> Rate {
+    let (before, begin) = (cluster.traffic, cluster.now);
+    while cluster.now < begin + over {
+        cluster.run_for(Duration::from_millis(1));
+        let elapsed = cluster.now - begin;
+        each_millisecond(cluster, elapsed);
+    }
+    let per = cluster.size() as f64 * over.as_secs_f64();
+    Rate {
+        datagrams: (cluster.traffic.datagrams - before.datagrams) as f64 / per,
+        bytes: (cluster.traffic.bytes - before.bytes) as f64 / per,
+    }
+}
+
+#[test]
+fn a_hundred_nodes_know_of_a_spent_permit_within_a_tenth_of_a_second() {
+    let figures = measure(100, 1);
+    println!("{figures}");
+    assert!(figures.known_p99 <= Duration::from_millis(100), "{figures}");
+    assert!(figures.idle.bytes <= 20_000.0, "{figures}");
+    assert!((0.99..=1.01).contains(&figures.ratio), "{figures}");
+    assert!(figures.excess <= 0.3, "{figures}");
+}
+
+/// The figures of DESIGN.md: `cargo test --release --test simulation scale -- --ignored --nocapture`.
+#[test]
+#[ignore = "takes minutes: cargo test --release --test simulation scale -- --ignored --nocapture"]
+fn figures_of_a_hundred_to_a_thousand_nodes() {
+    for nodes in [100, 300, 1000] {
+        println!("{}", measure(nodes, 1));
+    }
+}

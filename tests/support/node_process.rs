@@ -1,0 +1,213 @@
+//! Processes of the example `node`, and what they report of load that they offered.
+
+#![allow(dead_code, reason = "each test target uses a part of it")]
+
+use std::{
+    env::{consts::EXE_SUFFIX, current_exe},
+    io::{BufRead, BufReader, Write},
+    path::PathBuf,
+    process::{Child, ChildStdin, Command, ExitStatus, Stdio},
+    sync::mpsc::{self, Receiver},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long anything may take.
+const DEADLINE: Duration = Duration::from_secs(20);
+/// Pause between two looks at a condition.
+const PAUSE: Duration = Duration::from_millis(20);
+/// How finely load is reported, in milliseconds. Short against the time in which a permit comes back in these tests.
+const STEP_MS: u32 = 5;
+
+/// Where cargo puts examples, seen from a test's binary in `deps`.
+pub(crate) fn binary() -> PathBuf {
+    let test = current_exe().unwrap();
+    let path = test.parent().unwrap().parent().unwrap().join("examples").join(format!("node{EXE_SUFFIX}"));
+    assert!(
+        path.is_file(),
+        "{} is missing: `cargo test` builds it, `cargo test --test NAME` does not; try `cargo build --example node`",
+        path.display()
+    );
+    path
+}
+
+/// A process of the example. Dropping it kills it.
+pub(crate) struct Node {
+    child: Child,
+    /// Taken where the input ends.
+    stdin: Option<ChildStdin>,
+    lines: Receiver<String>,
+    pub(crate) addr: String,
+}
+
+impl Node {
+    pub(crate) fn start(args: &[&str]) -> Self {
+        Self::spawn(Command::new(binary()).args(args))
+    }
+
+    /// As `command` has it, which becomes the example in the end.
+    pub(crate) fn spawn(command: &mut Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let stdin = child.stdin.take();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let (sender, lines) = mpsc::channel();
+        thread::spawn(move || stdout.lines().map_while(Result::ok).all(|line| sender.send(line).is_ok()));
+        let mut node = Self { child, stdin, lines, addr: String::new() };
+        let first = node.line();
+        node.addr = first.strip_prefix("listening on ").unwrap_or_else(|| panic!("began with {first:?}")).to_owned();
+        node
+    }
+
+    pub(crate) fn line(&self) -> String {
+        self.lines.recv_timeout(DEADLINE).expect("a line of output in time")
+    }
+
+    pub(crate) fn say(&mut self, command: &str) {
+        self.bytes(format!("{command}\n").as_bytes());
+    }
+
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        self.stdin.as_mut().unwrap().write_all(bytes).unwrap();
+    }
+
+    pub(crate) fn end_input(&mut self) {
+        drop(self.stdin.take());
+    }
+
+    /// The first line that answers `command`.
+    pub(crate) fn ask(&mut self, command: &str) -> String {
+        self.say(command);
+        self.line()
+    }
+
+    /// The addresses of the members that it sees, itself included.
+    pub(crate) fn members(&mut self) -> Vec<String> {
+        let answer = self.ask("members");
+        let count = answer.strip_prefix("members ").and_then(|count| count.parse::<usize>().ok());
+        let count = count.unwrap_or_else(|| panic!("members said {answer:?}"));
+        (0..count)
+            .map(|_| {
+                let member = self.line();
+                let addr = member.strip_prefix("member addr=").and_then(|rest| rest.split_once(' '));
+                addr.unwrap_or_else(|| panic!("members said {member:?}")).0.to_owned()
+            })
+            .collect()
+    }
+
+    /// Begins to offer `rate` requests of `key` per second. [`Node::offered`] waits for the end.
+    pub(crate) fn offer(&mut self, key: &str, rate: u32, seconds: f64) {
+        self.say(&format!("load {key} {rate} {seconds} {STEP_MS}"));
+    }
+
+    /// What became of the requests that [`Node::offer`] asked for.
+    pub(crate) fn offered(&self) -> Load {
+        let mut load = Load::default();
+        loop {
+            let line = self.line();
+            let number = |name: &str| {
+                let value = line.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+                value.and_then(|value| value.parse::<u64>().ok()).unwrap_or_else(|| panic!("no {name} in {line:?}"))
+            };
+            let (offered, admitted) = (number("offered"), number("admitted"));
+            if line.contains(" total ") {
+                assert_eq!((load.offered(), load.admitted()), (offered, admitted), "the steps are the whole");
+                return load;
+            }
+            load.steps.push(Step { first_us: number("first_us"), last_us: number("last_us"), offered, admitted });
+        }
+    }
+
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        let mut status = None;
+        eventually("the process ends", || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        });
+        status.unwrap()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // An error says that it has ended already.
+        let _ended = self.child.kill();
+        let _status = self.child.wait();
+    }
+}
+
+/// What became of load, of one node or of several. All of them read the clock of one machine, so their times are one axis.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Load {
+    steps: Vec<Step>,
+}
+
+/// The requests of some milliseconds at one node. Times are Unix times.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    first_us: u64,
+    last_us: u64,
+    offered: u64,
+    admitted: u64,
+}
+
+impl Load {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.steps.extend(other.steps);
+    }
+
+    pub(crate) fn offered(&self) -> u64 {
+        self.steps.iter().map(|step| step.offered).sum()
+    }
+
+    pub(crate) fn admitted(&self) -> u64 {
+        self.steps.iter().map(|step| step.admitted).sum()
+    }
+
+    /// Unix time of the first request, in microseconds.
+    pub(crate) fn first_us(&self) -> u64 {
+        self.steps.iter().map(|step| step.first_us).min().expect("some load")
+    }
+
+    /// Unix time of the last request, in microseconds.
+    pub(crate) fn last_us(&self) -> u64 {
+        self.steps.iter().map(|step| step.last_us).max().expect("some load")
+    }
+
+    /// From the first request to the last.
+    pub(crate) fn seconds(&self) -> f64 {
+        seconds(self.last_us() - self.first_us())
+    }
+
+    /// What came after `us`.
+    pub(crate) fn after(mut self, us: u64) -> Self {
+        self.steps.retain(|step| step.first_us > us);
+        self
+    }
+
+    /// By how much the load admitted went above the envelope `burst + rate * t`, over the span `t` in which that is most. A leaky
+    /// bucket finds it in one pass. Steps count in whole at their ends.
+    pub(crate) fn excess(&self, rate: f64, burst: f64) -> f64 {
+        let mut steps = self.steps.clone();
+        steps.sort_by_key(|step| step.last_us);
+        let (mut level, mut highest, mut before) = (0.0_f64, 0.0_f64, 0);
+        for step in steps {
+            level = (level - rate * seconds(step.last_us - before)).max(0.0) + step.admitted as f64;
+            highest = highest.max(level);
+            before = step.last_us;
+        }
+        highest - burst
+    }
+}
+
+fn seconds(us: u64) -> f64 {
+    Duration::from_micros(us).as_secs_f64()
+}
+
+/// Waits until `condition` holds.
+pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + DEADLINE;
+    while !condition() {
+        assert!(Instant::now() < deadline, "not within {DEADLINE:?}: {what}");
+        thread::sleep(PAUSE);
+    }
+}
