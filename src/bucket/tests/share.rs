@@ -33,7 +33,8 @@ fn shares_of_all_parts_add_up_to_the_quota() {
         for seen in 1..all {
             let parts = [seen, all - seen].map(|seen| {
                 let gcra = Gcra::new(&QUOTA).with_share(seen, all);
-                admitted(&gcra, &mut Tat::FULL, 0, 10_000, 1)
+                let mut tat = Tat::FULL;
+                admitted(&gcra, &mut tat, 0, 10_000, 1)
             });
             let sum: u64 = parts.iter().sum();
             assert!((1045..=1051).contains(&sum), "{seen} of {all}: {parts:?}");

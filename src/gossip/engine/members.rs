@@ -1,6 +1,6 @@
 //! The engine and its members: SWIM, announcements, who is told.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 
 use foca::OwnedNotification;
 use rand::{RngExt, seq::SliceRandom};
@@ -75,6 +75,11 @@ impl Engine {
                 _ => {}
             }
         }
+        // What was told of step by step is what foca now says.
+        debug_assert!({
+            let members = self.membership.members().map(|(id, _)| id.run).filter(|run| *run != self.config.run);
+            members.collect::<BTreeSet<_>>() == self.peers.keys().copied().collect()
+        });
         self.drain_swim();
     }
 
@@ -117,10 +122,6 @@ impl Engine {
 
     /// Tells everybody whom it concerns how many peers there are, and what share of the quotas that allows.
     pub(super) fn peers_changed(&mut self) {
-        debug_assert_eq!(
-            self.peers.len(),
-            self.membership.members().filter(|(id, _)| id.run != self.config.run).count()
-        );
         self.membership.resize();
         let scopes = self.table.scopes();
         scopes.set_peers(self.peers.len());
