@@ -57,6 +57,8 @@ impl Push {
     const ECHOES: u32 = 2;
     /// Rounds that wait to be said again. More are only there when the pace leaves no room for any.
     const MAX_ECHOES: usize = 16;
+    /// Ages that share frames: steps of 16 ms.
+    const AGES_TOGETHER: u32 = 4;
     /// Keys of one step of a flush: half a millisecond of work, and some tens of datagrams a peer.
     const FLUSH_STEP: usize = 1024;
 
@@ -97,7 +99,7 @@ impl Push {
         if now < self.urgent_from() || !table.is_urgent() {
             return Vec::new();
         }
-        table.drain_urgent(&mut self.unsent);
+        table.drain_urgent(now, &mut self.unsent);
         let frames = self.publish(table, log, now);
         self.pace(frames.len(), now);
         self.echo_later(&frames, 1, now);
@@ -135,7 +137,7 @@ impl Push {
     /// Goes on with a flush, if one is under way and the pace allows. Returns the frames for every peer.
     pub(super) fn flush_step(&mut self, table: &Table, log: &mut ReplicaLog, now: Timestamp) -> Vec<Bytes> {
         let Some(shard) = self.flushing.filter(|_| self.paced_until <= now) else { return Vec::new() };
-        self.flushing = table.drain_dirty_from(shard, Self::FLUSH_STEP, &mut self.unsent);
+        self.flushing = table.drain_dirty_from(shard, Self::FLUSH_STEP, now, &mut self.unsent);
         let frames = self.publish(table, log, now);
         self.pace(frames.len(), now);
         frames
@@ -144,7 +146,7 @@ impl Push {
     /// Publishes everything unsent at once. Returns the frames for every peer.
     pub(super) fn flush_all(&mut self, table: &Table, log: &mut ReplicaLog, now: Timestamp) -> Vec<Bytes> {
         self.flushing = None;
-        table.drain_dirty(&mut self.unsent);
+        table.drain_dirty(now, &mut self.unsent);
         self.publish(table, log, now)
     }
 
@@ -169,8 +171,8 @@ impl Push {
         if self.unsent.is_empty() {
             return Vec::new();
         }
-        // One group a scope and frame.
-        self.unsent.sort_by_key(|unsent| unsent.scope);
+        // A frame has one age for all of its deltas, so like goes with like; within that, one group a scope.
+        self.unsent.sort_by_key(|unsent| (unsent.age.as_millis() >> Self::AGES_TOGETHER, unsent.scope));
         let mut writer = DeltaWriter::default();
         let mut scope = None;
         for unsent in self.unsent.drain(..) {
@@ -182,7 +184,7 @@ impl Push {
                 continue;
             };
             self.published += unsent.permits;
-            writer.push(&log.publish(id, unsent.digest, unsent.permits, now));
+            writer.push(&log.publish(id, unsent.digest, unsent.permits, now), unsent.age);
         }
         writer.finish().iter().map(|body| encode_frame(self.cluster, log.own(), Tag::Deltas, body)).collect()
     }

@@ -90,7 +90,7 @@ impl Node {
 /// The datagram in which `sender` tells these deltas.
 fn datagram(sender: RunId, deltas: &[Delta]) -> Bytes {
     let mut writer = DeltaWriter::default();
-    deltas.iter().for_each(|delta| writer.push(delta));
+    deltas.iter().for_each(|delta| writer.push(delta, Duration::from_millis(7)));
     encode_frame(cluster(), sender, Tag::Deltas, &writer.finish()[0])
 }
 

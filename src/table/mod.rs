@@ -59,14 +59,14 @@ pub struct Charge {
     pub permits: u64,
     /// Max law: the level that a peer saw.
     pub missing: Missing,
-    /// When it was no lower than that. Not after now.
+    /// Since when the permits were consumed, and when the level was no lower than that. Not after now.
     pub as_of: Timestamp,
 }
 
 impl Charge {
     /// News alone.
-    pub fn news(permits: u64) -> Self {
-        Self { permits, ..Self::default() }
+    pub fn news(permits: u64, as_of: Timestamp) -> Self {
+        Self { permits, as_of, ..Self::default() }
     }
 
     /// Whether it can move a bucket.
@@ -154,7 +154,7 @@ impl Table {
         }
         if self.publish && cost != 0 {
             let listing = bucket.add_unsent(cost, rule, now);
-            self.list(shard, listing, rule.scope, digest);
+            self.list(shard, listing, digest);
         }
         rule.gcra.allowed(tat, now)
     }
@@ -178,7 +178,7 @@ impl Table {
             bucket.tat = tat;
             if self.publish {
                 let listing = bucket.add_unsent(cost, rule, now);
-                self.list(shard, listing, rule.scope, digest);
+                self.list(shard, listing, digest);
             }
         }
         rule.gcra.allowed(tat, now)
@@ -200,13 +200,14 @@ impl Table {
     pub fn charge(&self, rule: &Rule, digest: Digest, charge: Charge, now: Timestamp) {
         let gcra = &rule.gcra;
         // The later of two estimates that each never over-charge.
-        let moved = |tat| gcra.charge(tat, now, charge.permits).max(gcra.raise(tat, charge.as_of, charge.missing));
+        let moved =
+            |tat| gcra.charge(tat, charge.as_of, charge.permits).max(gcra.raise(tat, charge.as_of, charge.missing));
         let mut shard = self.shard(digest).lock();
         if let Some(bucket) = shard.find(digest) {
             bucket.tat = moved(bucket.tat);
             if bucket.unsent() != 0 {
                 let listing = bucket.relist(rule, now);
-                self.list(shard, listing, rule.scope, digest);
+                self.list(shard, listing, digest);
             }
             return;
         }
@@ -235,31 +236,37 @@ impl Table {
     }
 
     /// Takes the unsent permits of all keys that became urgent since the last drain.
-    pub fn drain_urgent(&self, into: &mut Vec<Unsent>) {
+    pub fn drain_urgent(&self, now: Timestamp, into: &mut Vec<Unsent>) {
         // Acquire pairs with the Release in `mark_urgent`: what was listed before the flag rose is seen below; what is listed
         // later raises it again.
         if !self.urgent.swap(false, Ordering::AcqRel) {
             return;
         }
         for shard in &self.shards {
-            shard.lock().drain_urgent(into);
+            shard.lock().drain_urgent(now, into);
         }
     }
 
     /// Takes the unsent permits of all keys.
-    pub fn drain_dirty(&self, into: &mut Vec<Unsent>) {
+    pub fn drain_dirty(&self, now: Timestamp, into: &mut Vec<Unsent>) {
         self.urgent.store(false, Ordering::Release);
-        self.drain_dirty_from(0, usize::MAX, into);
+        self.drain_dirty_from(0, usize::MAX, now, into);
     }
 
     /// Takes the unsent permits of the keys in the shards from `shard` on, until `into` holds at least `enough`. Returns the shard
     /// to go on with, or `None` after the last one.
-    pub fn drain_dirty_from(&self, shard: usize, enough: usize, into: &mut Vec<Unsent>) -> Option<usize> {
+    pub fn drain_dirty_from(
+        &self,
+        shard: usize,
+        enough: usize,
+        now: Timestamp,
+        into: &mut Vec<Unsent>,
+    ) -> Option<usize> {
         for (index, shard) in self.shards.iter().enumerate().skip(shard) {
             if into.len() >= enough {
                 return Some(index);
             }
-            shard.lock().drain_dirty(into);
+            shard.lock().drain_dirty(now, into);
         }
         None
     }
@@ -328,8 +335,8 @@ impl Table {
         Some(shard.insert(scope, digest))
     }
 
-    fn list(&self, mut shard: MutexGuard<'_, Shard>, listing: Listing, scope: ScopeIndex, digest: Digest) {
-        let is_urgent = shard.list(listing, scope, digest);
+    fn list(&self, mut shard: MutexGuard<'_, Shard>, listing: Listing, digest: Digest) {
+        let is_urgent = shard.list(listing, digest);
         // Whoever is woken may want the shard.
         drop(shard);
         if is_urgent {

@@ -1,5 +1,7 @@
 //! One shard: a map of buckets, and the lists of those with something to tell.
 
+use std::time::Duration;
+
 use hashbrown::HashTable;
 
 use crate::{
@@ -18,6 +20,8 @@ pub struct Unsent {
     pub digest: Digest,
     /// How many; never 0.
     pub permits: u64,
+    /// How long ago the first of them was admitted: a little less than that, and much less if it was more than a second.
+    pub age: Duration,
 }
 
 /// 32 bytes a bucket.
@@ -28,10 +32,42 @@ pub(super) struct Bucket {
     /// A flush is due long before this saturates: it would take 2^32 permits of one key in one interval.
     unsent: u32,
     scope: ScopeIndex,
-    /// On the dirty list.
-    dirty: bool,
-    /// On the urgent list.
-    urgent: bool,
+    listed: Listed,
+    /// When the first of the unsent permits was admitted.
+    since: CoarseTime,
+}
+
+/// The lists that a bucket is on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Listed(u8);
+
+impl Listed {
+    const DIRTY: u8 = 1;
+    const URGENT: u8 = 2;
+
+    fn on(self, list: u8) -> bool {
+        self.0 & list != 0
+    }
+}
+
+/// A point in time in one byte: units of four milliseconds, modulo one second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct CoarseTime(u8);
+
+impl CoarseTime {
+    const UNIT: Duration = Duration::from_millis(4);
+
+    /// Rounded up, so that no age is too great.
+    fn of(time: Timestamp) -> Self {
+        Self(time.as_nanos().div_ceil(Self::UNIT.as_nanos() as u64) as u8)
+    }
+
+    fn age(self, now: Timestamp) -> Duration {
+        let now = (now.as_nanos() / Self::UNIT.as_nanos() as u64) as u8;
+        // Within the unit that it was rounded up to, `now` is one behind.
+        let units = now.wrapping_sub(self.0);
+        if units == u8::MAX { Duration::ZERO } else { Self::UNIT * u32::from(units) }
+    }
 }
 
 /// Which lists a bucket has to be put on.
@@ -48,17 +84,27 @@ impl Bucket {
 
     /// Keeps `cost` admitted permits for the next push or flush.
     pub(super) fn add_unsent(&mut self, cost: u64, rule: &Rule, now: Timestamp) -> Listing {
+        if self.unsent == 0 {
+            self.since = CoarseTime::of(now);
+        }
         self.unsent = self.unsent.saturating_add(u32::try_from(cost).unwrap_or(u32::MAX));
         self.relist(rule, now)
+    }
+
+    /// Takes what was not sent, as it goes off a list.
+    fn take_unsent(&mut self, list: u8, digest: Digest, now: Timestamp) -> Option<Unsent> {
+        self.listed.0 &= !list;
+        let permits = std::mem::take(&mut self.unsent).into();
+        (permits != 0).then(|| Unsent { scope: self.scope, digest, permits, age: self.since.age(now) })
     }
 
     /// Where a bucket with unsent permits has to be listed now.
     pub(super) fn relist(&mut self, rule: &Rule, now: Timestamp) -> Listing {
         let weight = u64::from(self.unsent).saturating_mul(rule.push_weight);
         let urgent = rule.push_weight != 0 && weight >= rule.gcra.slack(self.tat, now);
-        let listing = Listing { dirty: !self.dirty, urgent: urgent && !self.urgent };
-        self.dirty = true;
-        self.urgent |= urgent;
+        let urgent = if urgent { Listed::URGENT } else { 0 };
+        let listing = Listing { dirty: !self.listed.on(Listed::DIRTY), urgent: urgent & !self.listed.0 != 0 };
+        self.listed.0 |= Listed::DIRTY | urgent;
         listing
     }
 }
@@ -66,8 +112,8 @@ impl Bucket {
 #[derive(Debug, Default)]
 pub(super) struct Shard {
     buckets: HashTable<Bucket>,
-    dirty: Vec<(ScopeIndex, Digest)>,
-    urgent: Vec<(ScopeIndex, Digest)>,
+    dirty: Vec<Digest>,
+    urgent: Vec<Digest>,
     /// Where the next search for a bucket to recycle begins.
     hand: usize,
 }
@@ -87,47 +133,40 @@ impl Shard {
     /// Adds a full bucket. The caller has looked: it is not there.
     pub(super) fn insert(&mut self, scope: ScopeIndex, digest: Digest) -> &mut Bucket {
         debug_assert!(self.find(digest).is_none(), "{digest:?} is there already");
-        let bucket = Bucket { digest, tat: Tat::FULL, unsent: 0, scope, dirty: false, urgent: false };
+        let bucket = Bucket {
+            digest,
+            tat: Tat::FULL,
+            unsent: 0,
+            scope,
+            listed: Listed::default(),
+            since: CoarseTime::default(),
+        };
         self.buckets.insert_unique(digest.word(), bucket, |bucket| bucket.digest.word()).into_mut()
     }
 
     /// Puts a bucket on the lists that it has to be on. Returns whether it became urgent.
-    pub(super) fn list(&mut self, listing: Listing, scope: ScopeIndex, digest: Digest) -> bool {
+    pub(super) fn list(&mut self, listing: Listing, digest: Digest) -> bool {
         if listing.dirty {
-            self.dirty.push((scope, digest));
+            self.dirty.push(digest);
         }
         if listing.urgent {
-            self.urgent.push((scope, digest));
+            self.urgent.push(digest);
         }
         listing.urgent
     }
 
-    pub(super) fn drain_urgent(&mut self, into: &mut Vec<Unsent>) {
+    pub(super) fn drain_urgent(&mut self, now: Timestamp, into: &mut Vec<Unsent>) {
         let mut urgent = std::mem::take(&mut self.urgent);
-        for (scope, digest) in urgent.drain(..) {
-            if let Some(bucket) = self.find(digest) {
-                bucket.urgent = false;
-                let permits = std::mem::take(&mut bucket.unsent).into();
-                if permits != 0 {
-                    into.push(Unsent { scope, digest, permits });
-                }
-            }
-        }
+        let taken = urgent.drain(..).filter_map(|digest| self.find(digest)?.take_unsent(Listed::URGENT, digest, now));
+        into.extend(taken);
         self.urgent = urgent;
     }
 
-    pub(super) fn drain_dirty(&mut self, into: &mut Vec<Unsent>) {
-        self.drain_urgent(into);
+    pub(super) fn drain_dirty(&mut self, now: Timestamp, into: &mut Vec<Unsent>) {
+        self.drain_urgent(now, into);
         let mut dirty = std::mem::take(&mut self.dirty);
-        for (scope, digest) in dirty.drain(..) {
-            if let Some(bucket) = self.find(digest) {
-                bucket.dirty = false;
-                let permits = std::mem::take(&mut bucket.unsent).into();
-                if permits != 0 {
-                    into.push(Unsent { scope, digest, permits });
-                }
-            }
-        }
+        let taken = dirty.drain(..).filter_map(|digest| self.find(digest)?.take_unsent(Listed::DIRTY, digest, now));
+        into.extend(taken);
         self.dirty = dirty;
     }
 

@@ -43,6 +43,7 @@ impl Engine {
             self.stats.drops.not_a_member += 1;
             return;
         }
+        let as_of = now.saturating_sub(frame.age);
         for delta in &frame.deltas {
             let news = match self.log.apply_delta(sender, delta, now) {
                 Applied::News(news) | Applied::NoBaseline(news) => news,
@@ -55,7 +56,7 @@ impl Engine {
                 let permits = news.charge(spec.gcra().refill_time());
                 if permits > 0 {
                     self.stats.merges += 1;
-                    let charge = Charge::news(permits);
+                    let charge = Charge::news(permits, as_of);
                     self.table.charge(&spec.rule(), delta.digest, charge, now);
                 }
             }

@@ -1,5 +1,7 @@
 //! Deltas: what the sender admitted, key by key.
 
+use std::time::Duration;
+
 use crate::crdt::{Delta, Digest, Epoch, ScopeId, Version};
 
 use super::{
@@ -12,6 +14,7 @@ use super::{
 ///
 /// | field | form |
 /// |---|---|
+/// | age in milliseconds: each first permit had been admitted before that | 2 bytes |
 /// | version before the first delta | varint |
 /// | then groups until the end | |
 /// | – scope | 8 bytes |
@@ -29,6 +32,9 @@ pub struct DeltaFrame {
     pub from: Version,
     /// The version of the last delta.
     pub to: Version,
+    /// Of each delta, the first permit was admitted at least that long before the frame was written. Whole milliseconds, at most
+    /// 65,535.
+    pub age: Duration,
     /// In the order of their versions.
     pub deltas: Vec<Delta>,
 }
@@ -40,6 +46,7 @@ impl DeltaFrame {
     ///
     /// Where it is not as described above, where a count gained is more than the count, or where versions run over.
     pub fn decode(mut body: &[u8]) -> Result<Self, FrameError> {
+        let age = Duration::from_millis(u16::from_le_bytes(decode(&mut body)?).into());
         let from = Version::from_raw(decode(&mut body)?);
         let mut to = from;
         let mut deltas = Vec::with_capacity(body.len() / (Digest::LEN + 3));
@@ -58,7 +65,7 @@ impl DeltaFrame {
                 deltas.push(Delta { scope, digest, epoch: Epoch::from_raw(epoch), from: before, to: after, version });
             }
         }
-        Ok(Self { from, to, deltas })
+        Ok(Self { from, to, age, deltas })
     }
 }
 
@@ -67,6 +74,8 @@ impl DeltaFrame {
 pub struct DeltaWriter {
     done: Vec<Vec<u8>>,
     body: Vec<u8>,
+    /// Of the body: the least age of its deltas.
+    age: Duration,
     last: Option<Last>,
     scratch: Vec<u8>,
 }
@@ -82,9 +91,12 @@ struct Last {
 impl DeltaWriter {
     const LIMIT: usize = MAX_DATAGRAM - HEADER_LEN - SEAL_ROOM;
     const GROUP_HEADER: usize = 9;
+    /// Length of the age, with which a body begins.
+    const AGE: usize = 2;
 
-    /// Adds one delta. Deltas come in the order of their versions.
-    pub fn push(&mut self, delta: &Delta) {
+    /// Adds one delta, whose first permit was admitted `age` ago. Deltas come in the order of their versions, and best in that of their
+    /// ages, since a body has one age for all.
+    pub fn push(&mut self, delta: &Delta, age: Duration) {
         self.scratch.clear();
         self.scratch.extend_from_slice(&delta.digest.to_bytes());
         let written = encode((delta.epoch.raw(), delta.to, delta.to - delta.from), &mut self.scratch);
@@ -109,6 +121,7 @@ impl DeltaWriter {
             }
         };
         self.body.extend_from_slice(&self.scratch);
+        self.age = self.age.min(age);
         self.last = Some(Last { version: delta.version, ..last });
     }
 
@@ -121,13 +134,16 @@ impl DeltaWriter {
     fn begin_body(&mut self, first: &Delta) -> Last {
         self.end_body();
         let before = Version::from_raw(first.version.raw().saturating_sub(1));
+        self.age = Duration::MAX;
+        self.body.extend_from_slice(&[0; Self::AGE]);
         let written = encode(before.raw(), &mut self.body);
         debug_assert!(written.is_ok(), "an integer is shorter than a frame");
         Last { version: before, scope: first.scope, count_at: usize::MAX }
     }
 
     fn end_body(&mut self) {
-        if !self.body.is_empty() {
+        if let Some(age) = self.body.first_chunk_mut::<{ Self::AGE }>() {
+            *age = u16::try_from(self.age.as_millis()).unwrap_or(u16::MAX).to_le_bytes();
             self.done.push(std::mem::take(&mut self.body));
         }
     }

@@ -36,7 +36,7 @@ fn charges_from_peers_stay_under_the_cap_too() {
     let cap = 1 << 12;
     let (table, spec) = table_of(cap, true, slow());
     for key in 0..4 * cap as u64 {
-        let charge = Charge::news(1);
+        let charge = Charge::news(1, Timestamp::from_millis(1_000));
         table.charge(&spec.rule(), digest(&spec, key), charge, Timestamp::from_millis(1_000));
         assert!(table.stats().keys <= cap as u64);
     }
@@ -99,7 +99,7 @@ fn where_everything_is_spent_newcomers_pass_untracked_and_are_counted() {
     assert_eq!(table.stats().untracked, full.untracked + 3);
 
     // Told and full again, they make room at once, without a sweep.
-    table.drain_dirty(&mut Vec::new());
+    table.drain_dirty(Timestamp::ZERO, &mut Vec::new());
     let later = Timestamp::from_millis(60_000);
     assert!(table.decide(&spec.rule(), newcomer, 10, later).allowed);
     assert!(!table.decide(&spec.rule(), newcomer, 1, later).allowed);
@@ -118,7 +118,7 @@ fn permits_that_nobody_was_told_of_are_not_recycled() {
         admitted += 1;
     }
     let mut drained = Vec::new();
-    table.drain_dirty(&mut drained);
+    table.drain_dirty(Timestamp::ZERO, &mut drained);
     let told: u64 = drained.iter().map(|unsent| unsent.permits).sum();
     assert_eq!(told + table.stats().untracked, admitted);
 }

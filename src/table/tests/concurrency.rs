@@ -59,9 +59,9 @@ fn storm(quota: Quota, keys: u64, calls: u64, cost: u64) -> Outcome {
             let mut drained = Vec::new();
             start.wait();
             while !done.load(Ordering::Relaxed) {
-                table.drain_urgent(&mut drained);
-                table.drain_urgent(&mut drained);
-                table.drain_dirty(&mut drained);
+                table.drain_urgent(Timestamp::ZERO, &mut drained);
+                table.drain_urgent(Timestamp::ZERO, &mut drained);
+                table.drain_dirty(Timestamp::ZERO, &mut drained);
                 thread::yield_now();
             }
             drained
@@ -79,10 +79,10 @@ fn storm(quota: Quota, keys: u64, calls: u64, cost: u64) -> Outcome {
         drained = drainer.join().expect("the drainer panicked");
         sweeper.join().expect("the sweeper panicked");
     });
-    table.drain_dirty(&mut drained);
+    table.drain_dirty(Timestamp::ZERO, &mut drained);
     let mut left = Vec::new();
-    table.drain_urgent(&mut left);
-    table.drain_dirty(&mut left);
+    table.drain_urgent(Timestamp::ZERO, &mut left);
+    table.drain_dirty(Timestamp::ZERO, &mut left);
     assert!(left.is_empty(), "a drain left {left:?}");
     let mut sums = HashMap::new();
     for unsent in drained {
@@ -147,7 +147,7 @@ fn charges_from_peers_are_not_lost_among_decisions() {
             });
             scope.spawn(|| {
                 for _ in 0..100 {
-                    table.charge(&spec.rule(), digest, Charge::news(1), now);
+                    table.charge(&spec.rule(), digest, Charge::news(1, now), now);
                 }
             });
         }
@@ -156,6 +156,6 @@ fn charges_from_peers_are_not_lost_among_decisions() {
     assert_eq!(table.peek(&spec.rule(), digest, 1, now).remaining, 200);
     // What was charged is not this node's to tell.
     let mut drained = Vec::new();
-    table.drain_dirty(&mut drained);
+    table.drain_dirty(Timestamp::ZERO, &mut drained);
     assert_eq!(drained.iter().map(|unsent| unsent.permits).sum::<u64>(), 400);
 }

@@ -150,7 +150,7 @@ fn run(steps: &[Step], publish: bool) -> Result<(), TestCaseError> {
                 let missing = Missing::from_raw(missing);
                 let as_of = now.saturating_sub(Duration::from_millis(ago_ms));
                 let tat = model.of(scope, key).tat;
-                let after = gcra.charge(tat, now, permits).max(gcra.raise(tat, as_of, missing));
+                let after = gcra.charge(tat, as_of, permits).max(gcra.raise(tat, as_of, missing));
                 if model.buckets.contains_key(&(scope, key)) || !after.is_full_since(now) {
                     model.buckets.entry((scope, key)).or_default().tat = after;
                 }
@@ -175,9 +175,9 @@ fn run(steps: &[Step], publish: bool) -> Result<(), TestCaseError> {
                 let expected = model.drain(all);
                 let mut drained = Vec::new();
                 if all {
-                    table.drain_dirty(&mut drained);
+                    table.drain_dirty(Timestamp::ZERO, &mut drained);
                 } else {
-                    table.drain_urgent(&mut drained);
+                    table.drain_urgent(Timestamp::ZERO, &mut drained);
                 }
                 prop_assert_eq!(named(&drained), expected, "{:?}", step);
             }
@@ -224,7 +224,7 @@ fn equal_keys_of_two_scopes_are_two_buckets() {
     assert_eq!(table.decide(&fast.rule(), b, 1, now).remaining, 4);
     // The sweep of the one that is full again leaves the other.
     let mut drained = Vec::new();
-    table.drain_dirty(&mut drained);
+    table.drain_dirty(Timestamp::ZERO, &mut drained);
     assert_eq!(drained.len(), 2);
     sweep_all(&table, Duration::ZERO, Timestamp::from_millis(10_000));
     assert_eq!((table.stats().keys, table.stats().idle), (1, 1));

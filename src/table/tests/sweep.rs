@@ -51,7 +51,7 @@ fn what_nobody_was_told_of_stays() {
     sweep_all(&table, Duration::from_secs(1), later);
     assert_eq!(table.stats().keys, 1);
     let mut drained = Vec::new();
-    table.drain_dirty(&mut drained);
+    table.drain_dirty(Timestamp::ZERO, &mut drained);
     assert_eq!(drained.len(), 1);
     sweep_all(&table, Duration::from_secs(1), later);
     assert_eq!(table.stats().keys, 0);
@@ -65,12 +65,12 @@ fn a_bucket_that_went_while_it_was_listed_comes_back_whole() {
     let mut drained = Vec::new();
     // Urgent, so drained early; its place on the dirty list stays when the bucket goes.
     assert!(table.decide(&spec.rule(), key, 10, Timestamp::from_millis(1_000)).allowed);
-    table.drain_urgent(&mut drained);
+    table.drain_urgent(Timestamp::ZERO, &mut drained);
     sweep_all(&table, Duration::ZERO, Timestamp::from_millis(10_000));
     assert_eq!(table.stats().keys, 0);
     assert!(table.decide(&spec.rule(), key, 4, Timestamp::from_millis(10_000)).allowed);
-    table.drain_dirty(&mut drained);
-    table.drain_dirty(&mut drained);
+    table.drain_dirty(Timestamp::ZERO, &mut drained);
+    table.drain_dirty(Timestamp::ZERO, &mut drained);
     let permits: Vec<u64> = drained.iter().map(|unsent| unsent.permits).collect();
     assert_eq!(permits, [10, 4]);
 }

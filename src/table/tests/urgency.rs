@@ -29,7 +29,7 @@ fn a_key_is_urgent_once_its_unsent_permits_outweigh_what_remains() {
             assert_eq!(table.is_urgent(), urgent, "{unsent} unsent, {remaining} remain, {peers} peers");
             if urgent {
                 drained.clear();
-                table.drain_urgent(&mut drained);
+                table.drain_urgent(Timestamp::ZERO, &mut drained);
                 assert_eq!(drained.iter().map(|unsent| unsent.permits).collect::<Vec<_>>(), [unsent]);
                 unsent = 0;
             }
@@ -47,9 +47,9 @@ fn without_peers_nothing_is_urgent_and_everything_is_dirty() {
     }
     let mut drained = Vec::new();
     assert!(!table.is_urgent());
-    table.drain_urgent(&mut drained);
+    table.drain_urgent(Timestamp::ZERO, &mut drained);
     assert!(drained.is_empty());
-    table.drain_dirty(&mut drained);
+    table.drain_dirty(Timestamp::ZERO, &mut drained);
     assert_eq!(drained.len(), 1);
     assert_eq!((drained[0].permits, drained[0].digest), (10, digest(&spec, 1)));
     assert_eq!(wakes.load(Ordering::Relaxed), 0);
@@ -67,7 +67,7 @@ fn one_rise_of_urgency_is_one_wake() {
     }
     assert_eq!(wakes.load(Ordering::Relaxed), 1);
     let mut drained = Vec::new();
-    table.drain_urgent(&mut drained);
+    table.drain_urgent(Timestamp::ZERO, &mut drained);
     assert_eq!(drained.len(), 20);
     // A refusal, a peek and a cost of nothing are nothing to tell.
     assert!(!table.decide(&spec.rule(), digest(&spec, 0), 1, now).allowed);
@@ -78,8 +78,8 @@ fn one_rise_of_urgency_is_one_wake() {
     assert!(table.decide(&spec.rule(), digest(&spec, 50), 10, now).allowed);
     assert_eq!(wakes.load(Ordering::Relaxed), 2);
     drained.clear();
-    table.drain_dirty(&mut drained);
-    table.drain_urgent(&mut drained);
+    table.drain_dirty(Timestamp::ZERO, &mut drained);
+    table.drain_urgent(Timestamp::ZERO, &mut drained);
     assert_eq!(drained.len(), 1, "a flush has told everything");
     assert!(!table.is_urgent());
     assert!(table.decide(&spec.rule(), digest(&spec, 52), 10, now).allowed);
@@ -103,8 +103,8 @@ fn without_a_gossip_task_nothing_is_kept_to_tell() {
     let now = Timestamp::from_millis(1_000);
     assert!(table.decide(&spec.rule(), digest(&spec, 1), 10, now).allowed);
     let mut drained = Vec::new();
-    table.drain_urgent(&mut drained);
-    table.drain_dirty(&mut drained);
+    table.drain_urgent(Timestamp::ZERO, &mut drained);
+    table.drain_dirty(Timestamp::ZERO, &mut drained);
     assert!(drained.is_empty());
     assert_eq!((table.is_urgent(), wakes.load(Ordering::Relaxed)), (false, 0));
     assert_eq!(table.missing(spec.gcra(), digest(&spec, 1), now).raw(), 10 << 16);
@@ -114,10 +114,10 @@ fn without_a_gossip_task_nothing_is_kept_to_tell() {
 fn a_level_leaves_out_what_travels_as_a_delta() {
     let (table, spec) = table_of(1 << 12, true, Quota::per_second(10));
     let (key, now) = (digest(&spec, 1), Timestamp::from_millis(1_000));
-    table.charge(&spec.rule(), key, Charge::news(3), now);
+    table.charge(&spec.rule(), key, Charge::news(3, now), now);
     assert!(table.decide(&spec.rule(), key, 4, now).allowed);
     assert_eq!(table.missing(spec.gcra(), key, now).raw(), 3 << 16);
-    table.drain_dirty(&mut Vec::new());
+    table.drain_dirty(Timestamp::ZERO, &mut Vec::new());
     assert_eq!(table.missing(spec.gcra(), key, now).raw(), 7 << 16);
     assert_eq!(table.missing(spec.gcra(), digest(&spec, 2), now).raw(), 0);
 }

@@ -1,11 +1,13 @@
 //! Frames of deltas.
 
+use std::time::Duration;
+
 use super::*;
 use crate::gossip::wire::frame::SEAL_ROOM;
 
 fn written(deltas: &[Delta]) -> Vec<Vec<u8>> {
     let mut writer = DeltaWriter::default();
-    deltas.iter().for_each(|delta| writer.push(delta));
+    deltas.iter().for_each(|delta| writer.push(delta, Duration::from_millis(7)));
     writer.finish()
 }
 
@@ -87,14 +89,14 @@ fn a_body_that_is_not_as_described_is_malformed() {
     assert_eq!(DeltaFrame::decode(&[]), Err(FrameError::Malformed));
     // A group of none.
     let mut none = good.clone();
-    none[3 + 8] = 0;
+    none[2 + 3 + 8] = 0;
     assert_eq!(DeltaFrame::decode(&none), Err(FrameError::Malformed));
     // A group that promises one more.
     let mut more = good.clone();
-    more[3 + 8] += 1;
+    more[2 + 3 + 8] += 1;
     assert_eq!(DeltaFrame::decode(&more), Err(FrameError::Malformed));
     // More gained than counted: count 3, gained 4.
-    let mut gained = vec![0];
+    let mut gained = vec![0; 2 + 1];
     gained.extend([0; 8]);
     gained.push(1);
     gained.extend([0; 16]);
@@ -104,17 +106,17 @@ fn a_body_that_is_not_as_described_is_malformed() {
     gained.push(4);
     assert_eq!(DeltaFrame::decode(&gained), Err(FrameError::Malformed));
     // Versions that run over.
-    let mut last = vec![0xfd];
+    let mut last = vec![0, 0, 0xfd];
     last.extend([0xff; 8]);
     last.extend([0; 8]);
     last.push(1);
     last.extend([0; 16]);
     last.extend([0, 1, 1]);
     assert_eq!(DeltaFrame::decode(&last), Err(FrameError::Malformed));
-    last[1] = 0xfe;
+    last[3] = 0xfe;
     assert_eq!(DeltaFrame::decode(&last).map(|frame| frame.to), Ok(Version::from_raw(u64::MAX)));
     // A range of nothing is a frame: it only says where the sender stands.
-    assert_eq!(DeltaFrame::decode(&[7]).map(|frame| (frame.from, frame.to, frame.deltas.len())), {
+    assert_eq!(DeltaFrame::decode(&[0, 0, 7]).map(|frame| (frame.from, frame.to, frame.deltas.len())), {
         let seven = Version::from_raw(7);
         Ok((seven, seven, 0))
     });

@@ -43,15 +43,17 @@ fn a_frame_of_deltas_is_pinned() {
         delta("login", "user-42", 0, 0, 250, 7),
     ];
     let mut writer = DeltaWriter::default();
-    deltas.iter().for_each(|delta| writer.push(delta));
+    deltas.iter().for_each(|delta| writer.push(delta, Duration::from_millis(7)));
     let bodies = writer.finish();
     assert_eq!(bodies.len(), 1);
     assert_eq!(
         frame(Tag::Deltas, &bodies[0]),
-        "020453f7461f97af94bd02faccb15bd98ce000032c89f4d69f433d00fb2c010794130a97de14c6128901a1c8c66c94a4\
+        "0207000453f7461f97af94bd02faccb15bd98ce000032c89f4d69f433d00fb2c010794130a97de14c6128901a1c8c66c94a4\
          03fd0000000001000000fc70110100e81c69d67edfd06d015c541cdcfe4f0605d2dcabc902db836500fafa"
     );
-    assert_eq!(DeltaFrame::decode(&bodies[0]).map(|frame| frame.deltas), Ok(deltas.to_vec()));
+    let read = DeltaFrame::decode(&bodies[0]);
+    assert_eq!(read.map(|frame| (frame.age, frame.deltas)), Ok((Duration::from_millis(7), deltas.to_vec())));
+    assert_eq!(frame(Tag::Leave, &[]), "04");
 }
 
 #[test]

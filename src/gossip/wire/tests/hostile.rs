@@ -1,6 +1,6 @@
 //! Bytes that nobody meant well.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Buf;
 use foca::Codec;
@@ -30,7 +30,7 @@ fn read_all(bytes: &[u8]) {
 fn frames() -> impl Strategy<Value = Vec<u8>> {
     let deltas = some_deltas(40).prop_map(|deltas| {
         let mut writer = DeltaWriter::default();
-        deltas.iter().for_each(|delta| writer.push(delta));
+        deltas.iter().for_each(|delta| writer.push(delta, Duration::from_millis(7)));
         (Tag::Deltas, writer.finish().swap_remove(0))
     });
     let sync = a_message().prop_map(|message| (Tag::Sync, message.encode()));
