@@ -7,7 +7,7 @@ use peerlimit::{
     crdt::RunId,
     gossip::{EngineConfig, wire::NodeName},
 };
-use rand::RngExt;
+use rand::{Rng, RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 
 use super::{
     cluster::{self, Cluster},
@@ -206,6 +206,8 @@ impl Scenario {
         let mut cluster = Cluster::new(seed, self.nodes, self.quota, self.link, self.tune);
         cluster.cuts.clone_from(&self.cuts);
         cluster.trace = trace;
+        // Requests have a source of chance of their own: a change of the engine does not change them.
+        let mut chance = Xoshiro256PlusPlus::seed_from_u64(!seed);
         let mut oracles: BTreeMap<&'static str, Oracle> = BTreeMap::new();
         let mut seconds: BTreeMap<(&'static str, u64), Tally> = BTreeMap::new();
 
@@ -220,7 +222,7 @@ impl Scenario {
         let mut script = script.into_iter().peekable();
         let mut arrivals: Vec<Option<Duration>> = self.load.iter().map(|load| Some(load.from)).collect();
         for (load, at) in self.load.iter().zip(&mut arrivals) {
-            *at = load.next_after(load.from, &mut cluster);
+            *at = load.next_after(load.from, &mut chance);
         }
 
         loop {
@@ -231,9 +233,9 @@ impl Scenario {
                 (None, Some(_)) => self.step(&mut cluster, &mut script),
                 (Some((at, index)), _) => {
                     let load = &self.load[index];
-                    arrivals[index] = load.next_after(at, &mut cluster);
+                    arrivals[index] = load.next_after(at, &mut chance);
                     cluster.run_until(at);
-                    let Some(node) = load.target(at, &mut cluster) else { continue };
+                    let Some(node) = load.target(at, &cluster, &mut chance) else { continue };
                     let digest = cluster.digest(load.key);
                     let allowed = cluster.check(node, digest);
                     let oracle = oracles.entry(load.key).or_insert_with(|| Oracle::new(self.quota, self.news_delay()));
@@ -266,15 +268,15 @@ impl Scenario {
 
 impl Load {
     /// The next request after `at`, at exponentially distributed distances.
-    fn next_after(&self, at: Duration, cluster: &mut Cluster) -> Option<Duration> {
-        let random = -(1.0 - cluster.rng.random::<f64>()).ln();
+    fn next_after(&self, at: Duration, rng: &mut impl Rng) -> Option<Duration> {
+        let random = -(1.0 - rng.random::<f64>()).ln();
         let wait = if self.regular { 1.0 } else { random } / self.rate;
         let next = at + Duration::from_secs_f64(wait);
         (next < self.until).then_some(next)
     }
 
     /// The node that gets a request at `at`, if any serves.
-    fn target(&self, at: Duration, cluster: &mut Cluster) -> Option<usize> {
+    fn target(&self, at: Duration, cluster: &Cluster, rng: &mut impl Rng) -> Option<usize> {
         let serving = cluster.serving();
         if serving.is_empty() {
             return None;
@@ -286,7 +288,7 @@ impl Load {
         };
         match wanted {
             Some(node) if serving.contains(&node) => Some(node),
-            _ => Some(serving[cluster.rng.random_range(0..serving.len())]),
+            _ => Some(serving[rng.random_range(0..serving.len())]),
         }
     }
 }
