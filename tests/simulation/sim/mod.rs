@@ -15,11 +15,16 @@ pub mod oracle;
 pub mod scenario;
 
 use std::{
+    fmt,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use catalog::Bar;
+use oracle::Tally;
 use scenario::{Outcome, Scenario};
 
 /// Seeds that a promise is played with where the environment does not say.
@@ -39,10 +44,42 @@ pub fn play_long(scenario: &Scenario) {
 
 /// Plays a scenario of the published table with many seeds on all cores, and holds it to its bars and to the stated bound.
 pub fn play_bar(bar: &Bar) {
+    let worst = Mutex::new(Worst::default());
     play_with(&bar.scenario, BAR_SEEDS, |outcome| {
-        bar.check(outcome.seed, &outcome.total());
+        let total = outcome.total();
+        worst.lock().expect("nobody panics with it").add(&total);
+        bar.check(outcome.seed, &total);
         outcome.check_bound();
     });
+    println!("{}: {}", bar.scenario.name, worst.into_inner().expect("nobody panics with it"));
+}
+
+/// The worst over all seeds.
+struct Worst {
+    seeds: u64,
+    ratio: (f64, f64),
+    excess: f64,
+}
+
+impl Default for Worst {
+    fn default() -> Self {
+        Self { seeds: 0, ratio: (f64::INFINITY, 0.0), excess: f64::NEG_INFINITY }
+    }
+}
+
+impl Worst {
+    fn add(&mut self, total: &Tally) {
+        self.seeds += 1;
+        self.ratio = (self.ratio.0.min(total.ratio()), self.ratio.1.max(total.ratio()));
+        self.excess = self.excess.max(total.excess);
+    }
+}
+
+impl fmt::Display for Worst {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (least, most) = self.ratio;
+        write!(f, "{} seeds, admitted / central {least:.4} to {most:.4}, {:.3} bursts above", self.seeds, self.excess)
+    }
 }
 
 fn play_with(scenario: &Scenario, seeds: u64, check: impl Fn(&mut Outcome) + Sync) {
