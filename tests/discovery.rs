@@ -8,6 +8,8 @@ mod a_dns_name;
 mod a_static_list;
 #[path = "support/dns_server.rs"]
 mod dns_server;
+#[path = "discovery/nodes.rs"]
+mod nodes;
 #[path = "discovery/service_records.rs"]
 mod service_records;
 

@@ -13,7 +13,7 @@ use tokio::{
 
 use crate::{
     bucket::Timestamp,
-    gossip::{Engine, Event, StreamCommand, Transmit, wire::MAX_DATAGRAM},
+    gossip::{Drops, Engine, Event, StreamCommand, Transmit, wire::MAX_DATAGRAM},
 };
 
 use super::{
@@ -30,6 +30,26 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const LAST_STREAMS: Duration = Duration::from_millis(500);
 /// The longest sleep. Also how old a published member list may be.
 const LONGEST_SLEEP: Duration = Duration::from_millis(250);
+
+/// Reports what was dropped, at most so often.
+const DROP_LOG_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Tells operators of dropped frames, without letting whoever sends them fill the log.
+#[derive(Debug, Default)]
+struct DropLog {
+    reported: Drops,
+    next: Timestamp,
+}
+
+impl DropLog {
+    fn look(&mut self, drops: Drops, now: Timestamp) {
+        if drops != self.reported && now >= self.next {
+            tracing::warn!(since_start = ?drops, new = drops.total() - self.reported.total(), "frames dropped");
+            self.reported = drops;
+            self.next = now.saturating_add(DROP_LOG_INTERVAL);
+        }
+    }
+}
 
 /// What a [`Node`](super::Node) asks of its driver.
 #[derive(Debug)]
@@ -69,6 +89,7 @@ impl Driver {
         let mut blocked: Option<Transmit> = None;
         let mut accept_from = Timestamp::ZERO;
         let mut published = Timestamp::ZERO;
+        let mut drop_log = DropLog::default();
         let mut discovering = true;
         let mut buffer = vec![0; MAX_DATAGRAM + 1];
 
@@ -89,6 +110,7 @@ impl Driver {
             if now.saturating_since(published) >= LONGEST_SLEEP {
                 published = now;
                 self.shared.publish_members(&self.engine);
+                drop_log.look(self.engine.stats().drops, now);
             }
             self.shared.publish_stats(&self.engine);
 
@@ -202,6 +224,9 @@ impl Driver {
                 Event::MemberDown(member) => {
                     tracing::info!(name = member.name, addr = %member.addr, run = %member.run, "member down");
                     members_changed = true;
+                }
+                Event::NobodyAnswers(addresses) => {
+                    tracing::warn!(addresses, "nobody answers where peers should be; limits alone and goes on trying");
                 }
                 Event::Rejoined => tracing::warn!("was declared down by the cluster, and rejoined"),
                 Event::Left => left = true,

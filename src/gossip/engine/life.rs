@@ -14,6 +14,9 @@ impl Engine {
         if let Join::Announced(at) = self.join {
             let patience = if self.peers.is_empty() { Self::ALONE_AFTER } else { Self::TRANSFER_PATIENCE };
             if now.saturating_since(at) >= patience {
+                if self.peers.is_empty() {
+                    self.events.push_back(Event::NobodyAnswers(self.found.len()));
+                }
                 self.become_ready();
             }
         }

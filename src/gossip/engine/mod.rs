@@ -101,6 +101,8 @@ pub enum StreamCommand {
 pub enum Event {
     /// The node has what the cluster knew, or there is no cluster to ask. Once.
     Ready,
+    /// Discovery found so many addresses, and nobody answers there. The node is ready alone, and goes on announcing itself.
+    NobodyAnswers(usize),
     /// A member came.
     MemberUp(MemberInfo),
     /// A member left or was declared down.
