@@ -85,7 +85,7 @@ impl Default for SwimConfig {
             probe_interval: Duration::from_secs(1),
             probe_timeout: Duration::from_millis(300),
             suspicion_timeout: Duration::from_secs(3),
-            reconnect_interval: Duration::from_secs(10),
+            reconnect_interval: Duration::from_secs(1),
             forget_after: Duration::from_secs(60 * 60),
         }
     }

@@ -4,6 +4,7 @@
 
 mod accuracy;
 mod churn;
+mod guard;
 mod partitions;
 mod promises;
 mod scale;

@@ -35,8 +35,12 @@ fn an_overloaded_partition_admits_one_quota_a_part_and_heals_into_one() {
             everybody_sees_everybody(outcome);
             let during = outcome.admitted("key", 20..80);
             assert!(during <= 2 * 6000 + 2 * 50, "seed {}: {during} in 60 s", outcome.seed);
-            let after = outcome.admitted("key", 100..120);
-            assert!((1960..=2040).contains(&after), "seed {}: {after} in 20 s", outcome.seed);
+            // Members meet within some three seconds, and one refill time later there is one quota again.
+            // The rate over five seconds: one second has a flash's few permits more or less.
+            for second in 84..115 {
+                let admitted = outcome.admitted("key", second..second + 5);
+                assert!((490..=510).contains(&admitted), "seed {}: {admitted} in 5 s from {second} s", outcome.seed);
+            }
         },
         ..Scenario::new("an_overloaded_partition_admits_one_quota_a_part_and_heals_into_one", 5, 120)
     }

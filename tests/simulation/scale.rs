@@ -155,6 +155,62 @@ fn a_hundred_nodes_know_of_a_spent_permit_within_a_tenth_of_a_second() {
     assert!(figures.excess <= 0.3, "{figures}");
 }
 
+/// A newcomer to a cluster with so many live keys. Returns how long it took until it held the busy one for spent, and until it was
+/// ready.
+fn newcomer_to(keys: u32) -> (Duration, Duration) {
+    let quota = Quota::per_hour(10);
+    let mut cluster = Cluster::new(1, 3, quota, Link::LAN, |_| {});
+    cluster.start(0);
+    cluster.start(1);
+    cluster.run_for(Duration::from_secs(5));
+    for key in 0..keys {
+        let key = cluster.digest(&key.to_string());
+        assert!(cluster.check(0, key));
+        if u64::from(key.word() as u32) % 64 == 0 {
+            cluster.run_for(Duration::from_millis(1));
+        }
+    }
+    let busy = cluster.digest("busy");
+    while cluster.check(1, busy) {}
+    cluster.run_for(Duration::from_secs(60));
+    for node in 0..2 {
+        assert_eq!(cluster.engine(node).stats().cells, u64::from(keys) + 1, "node {node} has not heard of all");
+    }
+
+    let begin = cluster.now;
+    cluster.start(2);
+    let mut enforced = None;
+    while cluster.serving().len() < 3 {
+        assert!(cluster.now < begin + Duration::from_secs(60), "the newcomer does not become ready");
+        cluster.run_for(Duration::from_millis(1));
+        if cluster.remaining(2, busy) == 0 {
+            enforced = enforced.or(Some(cluster.now - begin));
+        }
+    }
+    let ready = cluster.now - begin;
+    assert_eq!(cluster.engine(2).stats().cells, u64::from(keys) + 1, "the newcomer has not got all");
+    assert_eq!(cluster.table(2).stats().keys, u64::from(keys) + 1);
+    (enforced.unwrap_or(ready), ready)
+}
+
+#[test]
+fn a_newcomer_to_many_keys_enforces_the_busy_ones_first() {
+    let (enforced, ready) = newcomer_to(50_000);
+    println!("50,000 keys: busy key enforced after {enforced:?}, ready after {ready:?}");
+    assert!(enforced < Duration::from_millis(100), "{enforced:?}");
+    assert!(ready < Duration::from_secs(5), "{ready:?}");
+}
+
+/// As above, with a million keys.
+#[test]
+#[ignore = "takes a gigabyte: cargo test --release --test simulation a_million -- --ignored --nocapture"]
+fn a_newcomer_to_a_million_keys_enforces_the_busy_ones_first() {
+    let (enforced, ready) = newcomer_to(1_000_000);
+    println!("1,000,000 keys: busy key enforced after {enforced:?}, ready after {ready:?}");
+    assert!(enforced < Duration::from_secs(5), "{enforced:?}");
+    assert!(ready < Duration::from_secs(30), "{ready:?}");
+}
+
 /// The figures of DESIGN.md: `cargo test --release --test simulation scale -- --ignored --nocapture`.
 #[test]
 #[ignore = "takes minutes: cargo test --release --test simulation scale -- --ignored --nocapture"]

@@ -209,6 +209,9 @@ impl Cluster {
         let now = self.clocks[index].local(self.now);
         let node = self.nodes[index].node.as_mut().expect("a request goes to a node that runs");
         let decision = node.table.decide(&node.spec.rule(), key, 1, now);
+        // Whatever happened before: P4, P6 and the meaning of `remaining`.
+        assert!(decision.remaining <= decision.limit, "{decision:?}");
+        assert!(decision.reset_after <= 2 * self.quota.refill_time() + Duration::from_micros(1), "{decision:?}");
         if node.table.is_urgent() {
             self.with_engine(index, |engine, now| engine.handle_urgent(now));
         }
