@@ -1,7 +1,8 @@
 //! One replica as a process of its own, driven by lines on standard input: `cargo run --example node -- --help`.
 //!
-//! Prints `listening on ADDR` first. Each command is answered before the next one is read, with lines of `key=value` words, or with
-//! one line that begins with `error:`. The end of the input is a `quit`; a signal is a crash, without good-bye.
+//! Prints `listening on ADDR` first. Each command is answered before the next one is read, with lines of `key=value`
+//! words, or with one line that begins with `error:`. The end of the input is a `quit`; a signal is a crash, without
+//! good-bye.
 
 #![allow(clippy::disallowed_methods, reason = "a program of its own: it measures real time")]
 
@@ -188,7 +189,8 @@ async fn start(args: Args) -> Result<Limiter, Box<dyn Error>> {
     Ok(builder.start().await?)
 }
 
-/// The lines of standard input. They are read by a thread of their own, since a runtime cannot end while it waits for a line.
+/// The lines of standard input. They are read by a thread of their own, since a runtime cannot end while it waits for
+/// a line.
 fn input() -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel(16);
     thread::spawn(move || {

@@ -1,7 +1,7 @@
 //! One rate limit shared by all replicas of a service, with no server between them.
 //!
-//! Each replica holds a [`Limiter`]. It decides from its own memory, tells its peers what it admitted, and finds them by
-//! a [static list](StaticDiscoverer), by [DNS](DnsDiscoverer) or by a [`Discoverer`] of yours.
+//! Each replica holds a [`Limiter`]. It decides from its own memory, tells its peers what it admitted, and finds them
+//! by a [static list](StaticDiscoverer), by [DNS](DnsDiscoverer) or by a [`Discoverer`] of yours.
 //!
 //! ```no_run
 //! use peerlimit::{DnsDiscoverer, Limiter, Quota};
@@ -24,13 +24,16 @@
 //!
 //! # Guide
 //!
-//! - **Quotas.** A [`Quota`] is a rate and a burst. It can only be built valid: in a constant, nonsense does not compile.
+//! - **Quotas.** A [`Quota`] is a rate and a burst. It can only be built valid: in a constant, nonsense does not
+//!   compile.
 //! - **Keys** are anything that is bytes. They are stored and sent as keyed 128-bit digests, never as they are.
 //! - **Scopes.** [`Limiter::scope`] gives a second limit, with its own keys and quota, on the same node and port.
-//! - **Decisions.** [`Limiter::allow`] answers yes or no, [`Limiter::check`] says how much is left and how long to wait,
-//!   [`Limiter::check_n`] costs more than one permit, [`Limiter::peek`] changes nothing. None of them blocks or awaits.
-//! - **Life.** [`Limiter::ready`] resolves when the node enforces what the cluster knows; [`Limiter::close`] tells the peers the
-//!   rest and says good-bye. [`Limiter::members`] and [`Limiter::stats`] show what is going on, and events go to `tracing`.
+//! - **Decisions.** [`Limiter::allow`] answers yes or no, [`Limiter::check`] says how much is left and how long to
+//!   wait, [`Limiter::check_n`] costs more than one permit, [`Limiter::peek`] changes nothing. None of them blocks or
+//!   awaits.
+//! - **Life.** [`Limiter::ready`] resolves when the node enforces what the cluster knows; [`Limiter::close`] tells
+//!   the peers the rest and says good-bye. [`Limiter::members`] and [`Limiter::stats`] show what is going on, and
+//!   events go to `tracing`.
 //! - **Tests.** [`Limiter::local`] needs no network, and a [`ManualClock`] no sleeping.
 //!
 //! How it works, what it promises and what it does not is told in `DESIGN.md` of the repository.

@@ -1,7 +1,7 @@
 //! The layers of this crate, enforced over its sources.
 //!
-//! `bucket < crdt < table < gossip < net, discovery < limiter`: a layer uses only those before it. Time, sockets, tasks and randomness
-//! enter in the last ones; what is below takes them as arguments.
+//! `bucket < crdt < table < gossip < net, discovery < limiter`: a layer uses only those before it. Time, sockets,
+//! tasks and randomness enter in the last ones; what is below takes them as arguments.
 
 use std::{
     fmt::Write as _,

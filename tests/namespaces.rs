@@ -1,7 +1,7 @@
 //! Clusters over two hosts, which are network namespaces with a cable between them: cut, healed, and with losses.
 //!
-//! Needs root, `ip` and `iptables`. Where they are missing these tests say `skipped: ...` and pass; with `PEERLIMIT_REQUIRE_NETNS=1`
-//! they fail.
+//! Needs root, `ip` and `iptables`. Where they are missing these tests say `skipped: ...` and pass; with
+//! `PEERLIMIT_REQUIRE_NETNS=1` they fail.
 
 #![cfg(target_os = "linux")]
 #![allow(

@@ -22,7 +22,8 @@ use node_process::{Load, Node, eventually};
 
 const RATE: f64 = 100.0;
 const BURST: f64 = 50.0;
-/// What is offered to all nodes together: ten times the quota, so that the central bucket is empty whenever a permit comes back.
+/// What is offered to all nodes together: ten times the quota, so that the central bucket is empty whenever a permit
+/// comes back.
 const OFFERED: u32 = 1000;
 
 /// Clusters take turns: two at once would measure the scheduler.

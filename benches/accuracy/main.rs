@@ -1,7 +1,8 @@
 //! How close this library stays to one central bucket, beside the two rules that it replaces.
 //!
-//! `cargo bench --bench accuracy` plays every scenario of the published table in virtual time, prints what came of it, and draws
-//! `benches/accuracy.svg`. `PEERLIMIT_SEEDS=100` plays each with that many seeds. `-- --quick` plays a few and draws nothing.
+//! `cargo bench --bench accuracy` plays every scenario of the published table in virtual time, prints what came of
+//! it, and draws `benches/accuracy.svg`. `PEERLIMIT_SEEDS=100` plays each with that many seeds. `-- --quick` plays a
+//! few and draws nothing.
 #![allow(clippy::expect_used, clippy::panic, reason = "a benchmark that cannot go on fails")]
 #![allow(unreachable_pub, reason = "modules of a benchmark are private by nature")]
 

@@ -1,7 +1,8 @@
 //! The two rules that this library replaces, in their fair form.
 //!
-//! Both decide by the generic cell rate algorithm, as the library does, at true time, on nodes that are all there from the beginning:
-//! what differs is how admissions become known. Neither pays for membership, which the library's traffic includes.
+//! Both decide by the generic cell rate algorithm, as the library does, at true time, on nodes that are all there
+//! from the beginning: what differs is how admissions become known. Neither pays for membership, which the library's
+//! traffic includes.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -45,12 +46,14 @@ impl Rule for Alone {
     }
 }
 
-/// Each node keeps a G-Counter a key. Every 200 ms it sends all cells that it knows to one random peer, which answers with its own.
+/// Each node keeps a G-Counter a key. Every 200 ms it sends all cells that it knows to one random peer, which answers
+/// with its own.
 ///
 /// Without the answer it goes twice as far above the envelope, and refuses a tenth of what stays below the quota.
 ///
-/// A cell is charged by what it gained since the receiver last heard of it. All nodes count from zero, so that is always known, and
-/// nobody is charged for a past that it missed: this compares the ways that news takes, not what a join costs.
+/// A cell is charged by what it gained since the receiver last heard of it. All nodes count from zero, so that is
+/// always known, and nobody is charged for a past that it missed: this compares the ways that news takes, not what a
+/// join costs.
 pub struct OneRandomPeer {
     law: Law,
     link: Link,
@@ -195,7 +198,8 @@ impl Law {
 
 /// The instant at which a bucket is full again.
 ///
-/// Not the library's, which bounds the debt and forgets what is beyond: these rules owe so much that they would be the worse for it.
+/// Not the library's, which bounds the debt and forgets what is beyond: these rules owe so much that they would be
+/// the worse for it.
 #[derive(Clone, Copy, Default)]
 struct Bucket(Duration);
 

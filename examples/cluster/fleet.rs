@@ -9,8 +9,8 @@ use std::{
 use peerlimit::{Limiter, Quota, StartError, StaticDiscoverer};
 use tokio::time::sleep;
 
-/// Settings of the nodes that are not the defaults. With those, the crash would be noticed after some five seconds, and a peer looked
-/// for every ten.
+/// Settings of the nodes that are not the defaults. With those, the crash would be noticed after some five seconds,
+/// and a peer looked for every ten.
 pub(crate) const DISCOVER_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) const PROBE_INTERVAL: Duration = Duration::from_millis(500);
 pub(crate) const SUSPICION_TIMEOUT: Duration = Duration::from_secs(1);

@@ -1,12 +1,13 @@
 //! A cluster on this machine, under ten times its quota, while a node crashes, comes back, and another one joins:
 //! `cargo run --release --example cluster`.
 //!
-//! The nodes are real: each has its own UDP and TCP port on loopback, and they talk through nothing else. Their settings are the
-//! defaults, but for three intervals in `fleet.rs` that let the crash be noticed within the show. Every request goes to one node at
-//! random, and right after it to one central bucket that nobody shares; the summary sets one beside the other.
+//! The nodes are real: each has its own UDP and TCP port on loopback, and they talk through nothing else. Their
+//! settings are the defaults, but for three intervals in `fleet.rs` that let the crash be noticed within the show.
+//! Every request goes to one node at random, and right after it to one central bucket that nobody shares; the summary
+//! sets one beside the other.
 //!
-//! Exits with 1 where they are more than 5 % apart, where a node refuses below the quota, or where membership does not come together
-//! in time, so that it can serve as a smoke test.
+//! Exits with 1 where they are more than 5 % apart, where a node refuses below the quota, or where membership does
+//! not come together in time, so that it can serve as a smoke test.
 
 #![allow(clippy::disallowed_methods, reason = "a program of its own: it measures real time")]
 
@@ -216,8 +217,8 @@ impl<W: Write> Show<W> {
         Ok(())
     }
 
-    /// Offers what is due by now. One task asks one node after the other, so the central bucket sees the same requests in the same order,
-    /// a fraction of a microsecond later.
+    /// Offers what is due by now. One task asks one node after the other, so the central bucket sees the same
+    /// requests in the same order, a fraction of a microsecond later.
     fn offer(&mut self, load: f64) {
         let now = self.start.elapsed();
         let rate = load * self.quota.count() as f64;

@@ -39,8 +39,8 @@ pub(crate) struct Judge {
     /// Permits per second.
     rate: f64,
     burst: f64,
-    /// A leaky bucket without a rim: what was admitted and has not drained at the quota's rate. It stands above the burst by
-    /// exactly what the worst span of time that ends now was above its envelope.
+    /// A leaky bucket without a rim: what was admitted and has not drained at the quota's rate. It stands above the
+    /// burst by exactly what the worst span of time that ends now was above its envelope.
     level: f64,
     level_at: Duration,
     /// Since it was last taken.

@@ -6,8 +6,8 @@ use super::{Decision, Quota, Timestamp, time::TICKS_PER_NANO};
 
 /// Theoretical arrival time: the instant at which a bucket would be full again, in sixteenths of a nanosecond.
 ///
-/// `tokens = burst - max(0, TAT - now) / T`, with `T` the interval of one permit. A TAT at or before `now` is a full bucket, whatever
-/// its quota, so a bucket whose TAT is long past says nothing that its absence does not say.
+/// `tokens = burst - max(0, TAT - now) / T`, with `T` the interval of one permit. A TAT at or before `now` is a full
+/// bucket, whatever its quota, so a bucket whose TAT is long past says nothing that its absence does not say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tat(u64);
 
@@ -80,8 +80,8 @@ impl Gcra {
         self.interval
     }
 
-    /// The same bucket, of whose rate and burst only `seen / all` may be used here: each permit costs `all / seen` of one. Levels keep
-    /// their meaning, so a share may change at any time. `seen` is from 1 to `all`.
+    /// The same bucket, of whose rate and burst only `seen / all` may be used here: each permit costs `all / seen` of
+    /// one. Levels keep their meaning, so a share may change at any time. `seen` is from 1 to `all`.
     #[must_use]
     pub fn with_share(self, seen: u32, all: u32) -> Self {
         Self { price: self.price_of(seen, all), ..self }
@@ -98,7 +98,8 @@ impl Gcra {
         Self { price, ..self }
     }
 
-    /// What `cost` permits cost, in ticks: never more than a full bucket holds, so that what the quota allows is possible at any share.
+    /// What `cost` permits cost, in ticks: never more than a full bucket holds, so that what the quota allows is
+    /// possible at any share.
     #[inline]
     const fn ticks_of(&self, cost: u64) -> u64 {
         let ticks = cost.saturating_mul(self.price);
@@ -161,8 +162,8 @@ impl Gcra {
 
     /// Additive law: `permits` are news, on top of what this bucket knows.
     ///
-    /// `TAT = max(TAT, now) + permits * T`, `T` being the price where a share is used, but never beyond the debt floor. Never earlier than
-    /// before.
+    /// `TAT = max(TAT, now) + permits * T`, `T` being the price where a share is used, but never beyond the debt
+    /// floor. Never earlier than before.
     #[must_use]
     pub const fn charge(&self, tat: Tat, now: Timestamp, permits: u64) -> Tat {
         if permits == 0 {

@@ -11,8 +11,8 @@ const DAY: u64 = 24 * 60 * 60;
 ///
 /// A `Quota` can only be built valid, so nothing fails on first use. Two kinds of constructor lead to one:
 ///
-/// - [`per_second`](Self::per_second) and its kin for values written in the source. They are `const`: in a constant or a
-///   `const { }` block, nonsense does not compile.
+/// - [`per_second`](Self::per_second) and its kin for values written in the source. They are `const`: in a constant
+///   or a `const { }` block, nonsense does not compile.
 /// - [`Quota::new`] and [`Quota::with_burst`] for values known at run time. They return a [`QuotaError`].
 ///
 /// | what | least | most |
@@ -100,7 +100,8 @@ impl Quota {
     ///
     /// # Panics
     ///
-    /// Where [`Quota::new`] would return an error; in a constant that is a compile error. Use `new` for values that come from outside.
+    /// Where [`Quota::new`] would return an error; in a constant that is a compile error. Use `new` for values that
+    /// come from outside.
     pub const fn per_second(count: u64) -> Self {
         Self::known_good(Self::new(count, Duration::from_secs(1)))
     }

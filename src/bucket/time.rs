@@ -4,8 +4,9 @@ use std::time::Duration;
 
 /// Fractions of a nanosecond in which a [`Tat`](super::Tat) counts.
 ///
-/// Whole nanoseconds are too coarse: one permit of 700,000 per second lasts 1,428.57 ns. Sixteenths keep every rate up to
-/// [`Quota::MAX_RATE_PER_SECOND`](super::Quota::MAX_RATE_PER_SECOND) within 0.0032 %, and leave 36 years in a `u64`.
+/// Whole nanoseconds are too coarse: one permit of 700,000 per second lasts 1,428.57 ns. Sixteenths keep every rate
+/// up to [`Quota::MAX_RATE_PER_SECOND`](super::Quota::MAX_RATE_PER_SECOND) within 0.0032 %, and leave 36 years in a
+/// `u64`.
 pub(super) const TICKS_PER_NANO: u64 = 16;
 
 /// A point on one process's monotonic clock, in nanoseconds since that clock started.

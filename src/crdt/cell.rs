@@ -90,8 +90,9 @@ impl Epoch {
 
 /// The value of a cell: permits admitted since its epoch began.
 ///
-/// The order is lexicographic and merge is the greater of two, so it is idempotent, commutative and associative: a later epoch
-/// replaces an earlier one whatever its permits, else the peers' maximum would hide a cell that starts again from 0.
+/// The order is lexicographic and merge is the greater of two, so it is idempotent, commutative and associative: a
+/// later epoch replaces an earlier one whatever its permits, else the peers' maximum would hide a cell that starts
+/// again from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Count {
     /// Which life of the cell.
@@ -147,8 +148,8 @@ pub struct RunCell {
     pub count: Count,
     /// Its version.
     pub version: Version,
-    /// Whole seconds since its publication, rounded up. It ages on the way like everywhere else, so that a cell which is about
-    /// to be dropped is not revived by being passed on.
+    /// Whole seconds since its publication, rounded up. It ages on the way like everywhere else, so that a cell which
+    /// is about to be dropped is not revived by being passed on.
     pub age_secs: u32,
 }
 

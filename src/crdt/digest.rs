@@ -5,8 +5,8 @@ use std::{fmt, hash::Hasher};
 
 /// The 128-bit keyed digest of a key inside its scope (SipHash-1-3-128, Aumasson and Bernstein).
 ///
-/// Equal on every member and platform. Two keys of one scope collide with a probability of 2^-128 a pair, and whoever does not
-/// know the [`DigestKey`] cannot aim for a collision.
+/// Equal on every member and platform. Two keys of one scope collide with a probability of 2^-128 a pair, and whoever
+/// does not know the [`DigestKey`] cannot aim for a collision.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u64; 2]);
 

@@ -6,12 +6,13 @@ use super::Version;
 
 /// The versions of one run that this node holds: all up to `upto`, and some ranges beyond a gap.
 ///
-/// A digest of versions speaks of `upto` only. With the highest version seen instead, a cell in the gap would be lost until it
-/// changes again.
+/// A digest of versions speaks of `upto` only. With the highest version seen instead, a cell in the gap would be lost
+/// until it changes again.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Held {
     upto: Version,
-    /// Half-open ranges `(from, to]` with `from > upto`, in no order. Lost when there are too many: anti-entropy repairs it.
+    /// Half-open ranges `(from, to]` with `from > upto`, in no order. Lost when there are too many: anti-entropy
+    /// repairs it.
     ahead: SmallVec<[(Version, Version); 2]>,
 }
 

@@ -224,7 +224,8 @@ impl ReplicaLog {
         Applied::News(news)
     }
 
-    /// Notes that everything which `run` published in `(from, to]` has arrived from itself. Returns whether nothing before is missing.
+    /// Notes that everything which `run` published in `(from, to]` has arrived from itself. Returns whether nothing
+    /// before is missing.
     ///
     /// A run of which nothing is known begins here, within the limits.
     pub fn cover(&mut self, run: RunId, from: Version, to: Version, now: Timestamp) -> bool {
@@ -238,15 +239,16 @@ impl ReplicaLog {
         contiguous
     }
 
-    /// Notes that everything which `run` published in `(from, to]` has arrived from somebody else. That says nothing of how fresh it
-    /// is; see [`ReplicaLog::note_in_step`].
+    /// Notes that everything which `run` published in `(from, to]` has arrived from somebody else. That says nothing
+    /// of how fresh it is; see [`ReplicaLog::note_in_step`].
     pub fn fill(&mut self, run: RunId, from: Version, to: Version) {
         if let Some(run) = self.run_mut(run) {
             run.held.cover(from, to);
         }
     }
 
-    /// Notes that at `at` the run had published nothing beyond `version`. If that is held here, nothing was missed until then.
+    /// Notes that at `at` the run had published nothing beyond `version`. If that is held here, nothing was missed
+    /// until then.
     ///
     /// A run of which nothing is known begins here, within the limits.
     pub fn note_in_step(&mut self, run: RunId, version: Version, at: Timestamp) {
@@ -330,8 +332,9 @@ impl ReplicaLog {
         order.range(low.next()..below).next_back().map(|(version, digest)| (*version, *digest))
     }
 
-    /// Looks at up to `budget` cells that nobody published for the time to live, each run's oldest first, and drops those that `keep` does
-    /// not want: a cell is needed as long as its bucket is not full again. Successive calls go on where the last one ended.
+    /// Looks at up to `budget` cells that nobody published for the time to live, each run's oldest first, and drops
+    /// those that `keep` does not want: a cell is needed as long as its bucket is not full again. Successive calls go
+    /// on where the last one ended.
     pub fn sweep(&mut self, now: Timestamp, budget: usize, keep: impl Fn(Digest) -> bool) -> Swept {
         let mut swept = Swept::default();
         let (mut at_run, mut after) = self.sweep_after.take().unwrap_or((RunId::from_raw(0), Version::NONE));
@@ -381,8 +384,8 @@ impl ReplicaLog {
         swept
     }
 
-    /// Forgets the runs that have no cells left and that `keep` does not name. They do not come back from a slower peer: a
-    /// run without cells is only learned from itself.
+    /// Forgets the runs that have no cells left and that `keep` does not name. They do not come back from a slower
+    /// peer: a run without cells is only learned from itself.
     pub fn forget_runs(&mut self, keep: impl Fn(RunId) -> bool) {
         let own = self.own;
         self.runs.retain(|id, run| *id == own || !run.order.is_empty() || keep(*id));

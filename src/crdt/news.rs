@@ -16,9 +16,9 @@ pub struct News {
 impl News {
     /// Permits to charge by the additive law to a bucket that refills in `refill_time`.
     ///
-    /// What was missed for longer than that is not charged. All of it may have come back since, and the count does not tell
-    /// how much; the sender's level does, which the max law takes from the next record. Charging it would refuse requests
-    /// after each healed partition that no central bucket refuses (P2, P4).
+    /// What was missed for longer than that is not charged. All of it may have come back since, and the count does
+    /// not tell how much; the sender's level does, which the max law takes from the next record. Charging it would
+    /// refuse requests after each healed partition that no central bucket refuses (P2, P4).
     pub fn charge(&self, refill_time: Duration) -> u64 {
         let missed = if self.gap <= refill_time { self.missed } else { 0 };
         self.recent.saturating_add(missed)

@@ -8,10 +8,11 @@ use crate::bucket::{Missing, Timestamp};
 
 use super::{Digest, KeyRecord, ReplicaLog, RunCell, RunId, ScopeId, Version};
 
-/// Walks each run's cells from its newest to the first that the peer holds, all runs in turn, so that busy keys go first.
+/// Walks each run's cells from its newest to the first that the peer holds, all runs in turn, so that busy keys go
+/// first.
 ///
-/// The walk keeps one position a run and no copy of anything: the log may change between two steps. A cell that is published
-/// anew meanwhile leaves the walk, and reaches the peer as news of its own.
+/// The walk keeps one position a run and no copy of anything: the log may change between two steps. A cell that is
+/// published anew meanwhile leaves the walk, and reaches the peer as news of its own.
 #[derive(Debug)]
 pub struct Walk {
     /// What the peer holds of each run.
@@ -43,7 +44,8 @@ impl Walk {
     pub fn new(log: &ReplicaLog, theirs: BTreeMap<RunId, Version>, hot: Vec<Digest>) -> Self {
         let spans = log.versions().filter_map(|(run, high)| {
             let low = theirs.get(&run).copied().unwrap_or_default();
-            // `high` is below the last version, since the log counts up to it one by one or takes it from a bounded range.
+            // `high` is below the last version, since the log counts up to it one by one or takes it from a bounded
+            // range.
             (high > low).then_some(Span { run, low, high, cursor: Version::from_raw(high.raw().saturating_add(1)) })
         });
         Self { spans: spans.collect(), theirs, turn: 0, hot }
@@ -54,7 +56,8 @@ impl Walk {
         self.spans.iter().map(|span| (span.run, span.low, span.high))
     }
 
-    /// Hands the next records to `take` until that says no, or until the end. `level` tells what is missing in a bucket.
+    /// Hands the next records to `take` until that says no, or until the end. `level` tells what is missing in a
+    /// bucket.
     ///
     /// Returns whether there is more. The record that `take` refused is not lost: it comes first in the next step.
     pub fn step(
@@ -121,8 +124,8 @@ impl Walk {
         })
     }
 
-    /// The cells that the peer lacks, also those that were published since the walk began: whatever the level holds, the record
-    /// has to name, or the peer would charge it again when it hears of it.
+    /// The cells that the peer lacks, also those that were published since the walk began: whatever the level holds,
+    /// the record has to name, or the peer would charge it again when it hears of it.
     fn cells(&self, log: &ReplicaLog, digest: Digest, now: Timestamp) -> SmallVec<[RunCell; 2]> {
         let held = |run| self.theirs.get(run).copied().unwrap_or_default();
         let lacking = log.cells_of(digest).iter().filter(|cell| cell.version > held(&cell.run));

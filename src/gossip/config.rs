@@ -17,7 +17,8 @@ pub struct EngineConfig {
     pub advertise: SocketAddr,
     /// Which life of which process it is. Drawn at random.
     pub run: RunId,
-    /// When it started, in milliseconds of the wall clock; see [`wire::Identity::started`](super::wire::Identity::started).
+    /// When it started, in milliseconds of the wall clock; see
+    /// [`wire::Identity::started`](super::wire::Identity::started).
     pub started: u64,
     /// Seed of every choice that the engine makes.
     pub seed: u64,
@@ -46,12 +47,12 @@ pub enum PartitionPolicy {
     /// The whole quota: nobody is refused for a failure, and a partition into p parts admits at most p times the quota.
     #[default]
     Available,
-    /// A share of rate and burst in proportion to the members that it sees, itself included, so that all parts together stay within the
-    /// quota once the loss is noticed.
+    /// A share of rate and burst in proportion to the members that it sees, itself included, so that all parts
+    /// together stay within the quota once the loss is noticed.
     ///
-    /// A member that crashed counts as out of reach until it is back or replaced at its address, or for five minutes; then the members that
-    /// are missed are given up, one a second. A member that leaves on purpose ([`Limiter::close`](crate::Limiter::close)) never shrinks a
-    /// quota.
+    /// A member that crashed counts as out of reach until it is back or replaced at its address, or for five minutes;
+    /// then the members that are missed are given up, one a second. A member that leaves on purpose
+    /// ([`Limiter::close`](crate::Limiter::close)) never shrinks a quota.
     Conservative,
 }
 

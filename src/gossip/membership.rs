@@ -1,7 +1,7 @@
 //! Membership by foca (SWIM, Das et al. 2002, with suspicion and infection-style dissemination).
 //!
-//! foca is used for membership alone. Its custom broadcasts scan their whole backlog on each addition, so cells travel in frames
-//! of our own.
+//! foca is used for membership alone. Its custom broadcasts scan their whole backlog on each addition, so cells
+//! travel in frames of our own.
 
 use std::{
     net::SocketAddr,
@@ -130,8 +130,8 @@ impl Membership {
         result
     }
 
-    /// Whether a timer is about a suspicion that the member has contradicted. foca 2.0.0 then still tells the member that it is
-    /// down, upon which that takes a new identity, and is deaf to everybody who knows the old one.
+    /// Whether a timer is about a suspicion that the member has contradicted. foca 2.0.0 then still tells the member
+    /// that it is down, upon which that takes a new identity, and is deaf to everybody who knows the old one.
     fn is_refuted(&self, timer: &Timer<Identity>) -> bool {
         let Timer::ChangeSuspectToDown { member_id, incarnation, .. } = timer else { return false };
         !self.foca.iter_members().any(|member| {
@@ -151,8 +151,8 @@ impl Membership {
         std::mem::take(&mut self.io.notifications)
     }
 
-    /// Lets updates travel as often as a cluster of this size needs. Sizes are rounded up to powers of two, so that a roll-out
-    /// does not reconfigure at every step.
+    /// Lets updates travel as often as a cluster of this size needs. Sizes are rounded up to powers of two, so that a
+    /// roll-out does not reconfigure at every step.
     pub(super) fn resize(&mut self) {
         let members = u32::try_from(self.foca.num_members()).unwrap_or(u32::MAX).saturating_add(1);
         let wanted = members.checked_next_power_of_two().unwrap_or(members);
@@ -166,8 +166,9 @@ impl Membership {
     }
 }
 
-/// Transmissions of an update by each member that hears of it. foca's figure for small clusters, 2 to 5, leaves one suspicion in some
-/// hundreds unheard by the suspect where a tenth of the datagrams is lost, and a member that cannot contradict is declared down.
+/// Transmissions of an update by each member that hears of it. foca's figure for small clusters, 2 to 5, leaves one
+/// suspicion in some hundreds unheard by the suspect where a tenth of the datagrams is lost, and a member that cannot
+/// contradict is declared down.
 const MIN_TRANSMISSIONS: NonZeroU8 = NonZeroU8::MIN.saturating_add(11);
 
 fn foca_config(swim: &SwimConfig, members: u32) -> foca::Config {

@@ -1,8 +1,8 @@
 //! The gossip engine, without I/O: events and bytes in, bytes and events out.
 //!
-//! Time, randomness and bytes are arguments, so that whole clusters run in one thread in virtual time. [`Engine`] is the entry;
-//! its parts are the membership by SWIM, the push of what was admitted here, and the
-//! anti-entropy that repairs what pushes lost and brings newcomers up to date.
+//! Time, randomness and bytes are arguments, so that whole clusters run in one thread in virtual time. [`Engine`] is
+//! the entry; its parts are the membership by SWIM, the push of what was admitted here, and the anti-entropy that
+//! repairs what pushes lost and brings newcomers up to date.
 
 mod absence;
 mod config;

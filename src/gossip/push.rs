@@ -14,15 +14,16 @@ use super::wire::{ClusterId, DeltaWriter, Tag, encode_frame};
 
 /// When to push, and the frames of a push.
 ///
-/// A key becomes urgent by the countdown rule of distributed threshold monitoring (Cormode, Muthukrishnan, Yi, "Algorithms for
-/// distributed functional monitoring", 2008): once its unsent permits reach `max(1, remaining / (2 * peers))`. That is rare while
-/// its bucket is full and every admission when it is nearly empty: about `peers * log2(burst)` messages a bucket. The hot path
-/// applies the rule (see [`Rule::push_weight`](crate::table::Rule)); all urgent keys then share the datagrams of a round.
+/// A key becomes urgent by the countdown rule of distributed threshold monitoring (Cormode, Muthukrishnan, Yi,
+/// "Algorithms for distributed functional monitoring", 2008): once its unsent permits reach `max(1, remaining / (2 *
+/// peers))`. That is rare while its bucket is full and every admission when it is nearly empty: about `peers *
+/// log2(burst)` messages a bucket. The hot path applies the rule (see [`Rule::push_weight`](crate::table::Rule)); all
+/// urgent keys then share the datagrams of a round.
 ///
-/// Datagrams are paced. Rounds for urgent keys come one a gap, and a few at once after a pause, because the first milliseconds of a
-/// flash decide how far it goes above the quota. The flush takes what they leave, in steps. What a round for urgent keys said is
-/// said again a moment later, as far as the pace leaves room: a lost datagram about a slow key would otherwise be missed until its
-/// next admission.
+/// Datagrams are paced. Rounds for urgent keys come one a gap, and a few at once after a pause, because the first
+/// milliseconds of a flash decide how far it goes above the quota. The flush takes what they leave, in steps. What a
+/// round for urgent keys said is said again a moment later, as far as the pace leaves room: a lost datagram about a
+/// slow key would otherwise be missed until its next admission.
 #[derive(Debug)]
 pub(super) struct Push {
     cluster: ClusterId,
@@ -155,7 +156,8 @@ impl Push {
         self.paced_until.saturating_sub(self.round() * (Self::AT_ONCE - 1))
     }
 
-    /// The time that one datagram to every peer takes: the gap, or longer where there are so many that it would break the budget.
+    /// The time that one datagram to every peer takes: the gap, or longer where there are so many that it would break
+    /// the budget.
     fn round(&self) -> Duration {
         self.gap.max(Duration::from_secs(1) / self.budget * self.peers)
     }

@@ -1,7 +1,7 @@
 //! Anti-entropy: one exchange with one peer over one stream.
 //!
-//! It repairs what datagrams lost, carries news around a cut between two nodes, and is the join: a newcomer holds nothing, so it
-//! gets everything that is still alive.
+//! It repairs what datagrams lost, carries news around a cut between two nodes, and is the join: a newcomer holds
+//! nothing, so it gets everything that is still alive.
 
 use std::{collections::BTreeMap, hash::Hasher, time::Duration};
 
@@ -80,7 +80,8 @@ impl Exchange {
         SyncMessage::Summary(summary(log))
     }
 
-    /// Takes a message of the run `sender`, while the keys `hot` are in use. Returns what to do with its contents, and what to answer at once.
+    /// Takes a message of the run `sender`, while the keys `hot` are in use. Returns what to do with its contents,
+    /// and what to answer at once.
     pub(super) fn handle(
         &mut self,
         sender: RunId,

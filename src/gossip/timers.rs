@@ -10,8 +10,8 @@ use super::wire::Identity;
 
 /// foca's timers by deadline.
 ///
-/// foca orders a [`Timer`] by its kind alone, so a map from (deadline, timer) would lose equal ones: a sequence number tells
-/// them apart.
+/// foca orders a [`Timer`] by its kind alone, so a map from (deadline, timer) would lose equal ones: a sequence
+/// number tells them apart.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     heap: BinaryHeap<Pending>,
@@ -36,8 +36,8 @@ impl Timers {
         self.heap.peek().map(|pending| pending.deadline)
     }
 
-    /// Takes the timers that are due. Where several are, because the process was held up, they come in foca's order of kinds and
-    /// not in that of their deadlines: foca relies on it to end a probe before the next one begins.
+    /// Takes the timers that are due. Where several are, because the process was held up, they come in foca's order
+    /// of kinds and not in that of their deadlines: foca relies on it to end a probe before the next one begins.
     pub(super) fn take_due(&mut self, now: Timestamp) -> impl Iterator<Item = Timer<Identity>> + '_ {
         while self.next_deadline().is_some_and(|deadline| deadline <= now) {
             self.due.extend(self.heap.pop());

@@ -27,7 +27,8 @@ const DEFAULT_PORT: u16 = 7946;
 
 /// Describes a limiter, then [starts](Self::start) it.
 ///
-/// Every setting has a default. What is wrong with one is said by [`start`](Self::start), with its name, value and bound.
+/// Every setting has a default. What is wrong with one is said by [`start`](Self::start), with its name, value and
+/// bound.
 #[must_use = "a builder does nothing until it is started"]
 pub struct Builder {
     quota: Quota,
@@ -71,64 +72,68 @@ impl Builder {
         }
     }
 
-    /// The node's label, for people: at most 64 bytes. Two nodes of one label do no harm. Default: the host name, cut to 64 bytes.
+    /// The node's label, for people: at most 64 bytes. Two nodes of one label do no harm. Default: the host name, cut
+    /// to 64 bytes.
     pub fn node(mut self, name: impl Into<String>) -> Self {
         self.node = Some(name.into());
         self
     }
 
-    /// The cluster's label. Nodes with different labels ignore each other, even where one gets the address that another had.
-    /// Default: empty.
+    /// The cluster's label. Nodes with different labels ignore each other, even where one gets the address that
+    /// another had. Default: empty.
     pub fn cluster(mut self, label: impl Into<String>) -> Self {
         self.cluster = label.into();
         self
     }
 
-    /// The address for UDP and TCP, which share the port. Port 0 picks one that is free. `[::]` takes IPv4 too where the system
-    /// allows. Default: `0.0.0.0:7946`.
+    /// The address for UDP and TCP, which share the port. Port 0 picks one that is free. `[::]` takes IPv4 too where
+    /// the system allows. Default: `0.0.0.0:7946`.
     pub fn bind(mut self, addr: SocketAddr) -> Self {
         self.bind = addr;
         self
     }
 
-    /// The address at which peers reach this node. Needed behind NAT, or where there are several networks; port 0 stands for the
-    /// bound port. Default: the bound address, or if that is unspecified, the one that the system uses towards the outside.
+    /// The address at which peers reach this node. Needed behind NAT, or where there are several networks; port 0
+    /// stands for the bound port. Default: the bound address, or if that is unspecified, the one that the system uses
+    /// towards the outside.
     pub fn advertise(mut self, addr: SocketAddr) -> Self {
         self.advertise = Some(addr);
         self
     }
 
-    /// How peers are found. Called again, it adds: what all of them find is announced to. Default: nobody is looked for, and the
-    /// node waits to be found.
+    /// How peers are found. Called again, it adds: what all of them find is announced to. Default: nobody is looked
+    /// for, and the node waits to be found.
     pub fn discover(mut self, discoverer: impl Discoverer) -> Self {
         self.discoverers.push(Box::new(discoverer));
         self
     }
 
-    /// How often peers are looked for, at start and for ever after. Shorter finds new peers and heals long cuts sooner, and asks
-    /// name servers more often. From 100 ms to a day. Default: 10 s.
+    /// How often peers are looked for, at start and for ever after. Shorter finds new peers and heals long cuts
+    /// sooner, and asks name servers more often. From 100 ms to a day. Default: 10 s.
     pub fn discover_interval(mut self, interval: Duration) -> Self {
         self.discover_interval = interval;
         self
     }
 
-    /// How often everything that peers were not told yet is told to them. News of a key that is nearly spent does not wait for it. Shorter
-    /// costs datagrams while there is traffic; longer lets a key whose use is slow be known later. From 10 ms to a minute. Default: 200 ms.
+    /// How often everything that peers were not told yet is told to them. News of a key that is nearly spent does not
+    /// wait for it. Shorter costs datagrams while there is traffic; longer lets a key whose use is slow be known
+    /// later. From 10 ms to a minute. Default: 200 ms.
     pub fn sync_interval(mut self, interval: Duration) -> Self {
         self.sync_interval = interval;
         self
     }
 
-    /// Shortest time between two rounds of news about keys that are nearly spent. Shorter keeps closer to the quota in a flash, and
-    /// costs up to one datagram a member and round. From 1 ms to 10 s. Default: 5 ms.
+    /// Shortest time between two rounds of news about keys that are nearly spent. Shorter keeps closer to the quota
+    /// in a flash, and costs up to one datagram a member and round. From 1 ms to 10 s. Default: 5 ms.
     pub fn push_gap(mut self, gap: Duration) -> Self {
         self.push_gap = gap;
         self
     }
 
-    /// Datagrams with news that this node sends in a second, all members together. Less saves network where there are many members
-    /// or keys; more keeps large clusters closer to the quota. If it is too low, [`Stats::published`](super::Stats::published) lags
-    /// behind what is admitted. From 10 to 1,000,000. Default: 2,000.
+    /// Datagrams with news that this node sends in a second, all members together. Less saves network where there are
+    /// many members or keys; more keeps large clusters closer to the quota. If it is too low,
+    /// [`Stats::published`](super::Stats::published) lags behind what is admitted. From 10 to 1,000,000. Default:
+    /// 2,000.
     pub fn datagram_budget(mut self, per_second: usize) -> Self {
         self.datagram_budget = per_second;
         self
@@ -141,8 +146,8 @@ impl Builder {
         self
     }
 
-    /// How often one member is probed. Shorter notices failures sooner, and takes a slow member for a dead one more easily. A probe
-    /// has three tenths of it for a direct answer. From 100 ms to a minute. Default: 1 s.
+    /// How often one member is probed. Shorter notices failures sooner, and takes a slow member for a dead one more
+    /// easily. A probe has three tenths of it for a direct answer. From 100 ms to a minute. Default: 1 s.
     pub fn probe_interval(mut self, interval: Duration) -> Self {
         self.probe_interval = interval;
         self
@@ -162,8 +167,8 @@ impl Builder {
         self
     }
 
-    /// When idle keys go: `key_ttl` after they were last used, and full again, looked for every `sweep_interval`. A bucket that is
-    /// not full stays. From 1 s to 365 days, and from 10 ms to a day. Default: 600 s, 60 s.
+    /// When idle keys go: `key_ttl` after they were last used, and full again, looked for every `sweep_interval`. A
+    /// bucket that is not full stays. From 1 s to 365 days, and from 10 ms to a day. Default: 600 s, 60 s.
     pub fn evict_idle(mut self, key_ttl: Duration, sweep_interval: Duration) -> Self {
         self.sweeping = Some(Sweeping { key_ttl, interval: sweep_interval });
         self
@@ -175,15 +180,16 @@ impl Builder {
         self
     }
 
-    /// Most buckets, over all scopes. At the cap a new key takes the place of one that is full again, else of the one nearest to full
-    /// among some; a spent one is never dropped for it. If all those are spent, the new key is decided as a full bucket and not
-    /// remembered. From 1,024 to 2^28. Default: 1,048,576.
+    /// Most buckets, over all scopes. At the cap a new key takes the place of one that is full again, else of the one
+    /// nearest to full among some; a spent one is never dropped for it. If all those are spent, the new key is
+    /// decided as a full bucket and not remembered. From 1,024 to 2^28. Default: 1,048,576.
     pub fn max_keys(mut self, max_keys: usize) -> Self {
         self.max_keys = max_keys;
         self
     }
 
-    /// Binds the port and starts the node. Returns at once: [`Limiter::ready`] tells when it knows what the cluster knows.
+    /// Binds the port and starts the node. Returns at once: [`Limiter::ready`] tells when it knows what the cluster
+    /// knows.
     ///
     /// # Errors
     ///

@@ -25,9 +25,9 @@ use builder::DEFAULT_MAX_KEYS;
 
 /// A rate limit shared by all replicas of a service.
 ///
-/// Cheap to clone; clones share everything. Every decision reads this process's memory only: it never waits for the network, and
-/// takes tens of nanoseconds. When the last clone, and the last [`Scope`], is dropped, all tasks end and the port is free; call
-/// [`close`](Self::close) before, so that peers learn what was admitted last.
+/// Cheap to clone; clones share everything. Every decision reads this process's memory only: it never waits for the
+/// network, and takes tens of nanoseconds. When the last clone, and the last [`Scope`], is dropped, all tasks end and
+/// the port is free; call [`close`](Self::close) before, so that peers learn what was admitted last.
 ///
 /// ```no_run
 /// use peerlimit::{Limiter, Quota, StaticDiscoverer};
@@ -115,22 +115,25 @@ impl Limiter {
 
     /// Decides on `cost` permits of `key`, all or none, and consumes them if they pass.
     ///
-    /// A cost above the burst never passes; see [`Decision::is_impossible`]. A cost of 0 passes unless the key is in debt, and
-    /// consumes nothing.
+    /// A cost above the burst never passes; see [`Decision::is_impossible`]. A cost of 0 passes unless the key is in
+    /// debt, and consumes nothing.
     #[inline]
     pub fn check_n(&self, key: impl AsRef<[u8]>, cost: u64) -> Decision {
         self.default.check_n(key, cost)
     }
 
-    /// What [`check`](Self::check) would say now. Changes nothing; `remaining` is what is there before any permit is taken.
+    /// What [`check`](Self::check) would say now. Changes nothing; `remaining` is what is there before any permit is
+    /// taken.
     #[inline]
     pub fn peek(&self, key: impl AsRef<[u8]>) -> Decision {
         self.default.peek(key)
     }
 
-    /// The scope `name`: a quota with its own key space, on the same node and port. The same name is the same scope on all members.
+    /// The scope `name`: a quota with its own key space, on the same node and port. The same name is the same scope
+    /// on all members.
     ///
-    /// The first call of a name sets its quota. A later one with another quota gets the scope as it is, and a warning is logged.
+    /// The first call of a name sets its quota. A later one with another quota gets the scope as it is, and a warning
+    /// is logged.
     ///
     /// # Panics
     ///
@@ -146,11 +149,11 @@ impl Limiter {
         &self.default
     }
 
-    /// Resolves once this node enforces what the cluster knows: after its first state transfer, or when discovery finds nobody. Use
-    /// it for a readiness probe. A local limiter is ready at once.
+    /// Resolves once this node enforces what the cluster knows: after its first state transfer, or when discovery
+    /// finds nobody. Use it for a readiness probe. A local limiter is ready at once.
     ///
-    /// Before, decisions are made as by a node alone, so each key gets a fresh burst. Where peers are found and none answers, it
-    /// resolves after about two seconds; where a transfer does not come to its end, after about ten.
+    /// Before, decisions are made as by a node alone, so each key gets a fresh burst. Where peers are found and none
+    /// answers, it resolves after about two seconds; where a transfer does not come to its end, after about ten.
     pub async fn ready(&self) {
         if let Some(node) = &self.shared.node {
             node.ready().await;
@@ -195,8 +198,8 @@ impl Limiter {
         }
     }
 
-    /// Tells the peers what was admitted last, says good-bye, and stops all tasks. Returns when the port is free, or after three
-    /// seconds.
+    /// Tells the peers what was admitted last, says good-bye, and stops all tasks. Returns when the port is free, or
+    /// after three seconds.
     ///
     /// Decisions go on being made, by this node alone. Calling it again does nothing.
     pub async fn close(&self) {

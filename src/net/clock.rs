@@ -27,7 +27,8 @@ enum Source {
 #[derive(Debug)]
 struct System {
     start: Instant,
-    /// The latest time that any thread has read, as far as it was worth writing down. On a line of its own: all threads read it.
+    /// The latest time that any thread has read, as far as it was worth writing down. On a line of its own: all
+    /// threads read it.
     latest: CachePadded<AtomicU64>,
 }
 
@@ -53,8 +54,8 @@ impl Clock {
     }
 }
 
-/// Some clocks go back, between cores or for good. A bucket would then look fuller of debt than it is, and refuse; so all threads
-/// follow the one that is ahead.
+/// Some clocks go back, between cores or for good. A bucket would then look fuller of debt than it is, and refuse; so
+/// all threads follow the one that is ahead.
 #[inline]
 fn never_back(latest: &AtomicU64, read: u64) -> u64 {
     // Relaxed: only the value matters, and a stale one is at most one step off.

@@ -1,7 +1,7 @@
 //! Drives one engine.
 //!
-//! One task, in a fixed order: drain what the engine wants done, publish what users may see, wait for the next input. Each turn does
-//! a bounded amount of work. The clock, not the sleeper, decides what is due.
+//! One task, in a fixed order: drain what the engine wants done, publish what users may see, wait for the next input.
+//! Each turn does a bounded amount of work. The clock, not the sleeper, decides what is due.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -187,7 +187,8 @@ impl Driver {
                     *blocked = Some(transmit);
                     return;
                 }
-                // Whatever it is, it concerns this datagram: an unreachable host, a full buffer, a closed port heard of late.
+                // Whatever it is, it concerns this datagram: an unreachable host, a full buffer, a closed port heard
+                // of late.
                 Err(error) => {
                     self.shared.count_send_error();
                     tracing::debug!(%error, %to, "cannot send");

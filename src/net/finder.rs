@@ -12,8 +12,8 @@ use crate::discovery::DynDiscoverer;
 /// How long one discoverer may take for a round.
 const ROUND_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Asks all `discoverers` every `interval`, and sends what they found together. One that fails does not stop the others; one that
-/// hangs is asked again in the next round. Ends with the receiver.
+/// Asks all `discoverers` every `interval`, and sends what they found together. One that fails does not stop the
+/// others; one that hangs is asked again in the next round. Ends with the receiver.
 pub(super) async fn find(
     discoverers: Vec<Box<dyn DynDiscoverer>>,
     interval: Duration,

@@ -1,7 +1,7 @@
 //! The one layer that touches clock, sockets, tasks and the operating system's randomness.
 //!
-//! [`Node::start`] binds the port, and spawns one task that drives the [engine](crate::gossip::Engine), one for each stream, and
-//! one for discovery. They end when the [`Node`] is dropped or closed.
+//! [`Node::start`] binds the port, and spawns one task that drives the [engine](crate::gossip::Engine), one for each
+//! stream, and one for discovery. They end when the [`Node`] is dropped or closed.
 
 mod clock;
 mod driver;

@@ -16,8 +16,8 @@ pub(crate) struct Sockets {
     local: SocketAddr,
 }
 
-/// Datagrams that may wait in the kernel while the driver does something else: bytes of the receive buffer, as far as the system
-/// allows.
+/// Datagrams that may wait in the kernel while the driver does something else: bytes of the receive buffer, as far as
+/// the system allows.
 const UDP_BUFFER: usize = 1 << 20;
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 64;
@@ -61,8 +61,8 @@ impl Sockets {
         }
     }
 
-    /// The address to advertise where none was given: the one bound, or where that is unspecified, the one that the system would
-    /// use towards the outside.
+    /// The address to advertise where none was given: the one bound, or where that is unspecified, the one that the
+    /// system would use towards the outside.
     ///
     /// # Errors
     ///
@@ -71,7 +71,8 @@ impl Sockets {
         if !self.local.ip().is_unspecified() {
             return Ok(self.local);
         }
-        // Documentation addresses (RFC 5737, RFC 3849). Connecting a UDP socket sends nothing; it asks the routing table.
+        // Documentation addresses (RFC 5737, RFC 3849). Connecting a UDP socket sends nothing; it asks the routing
+        // table.
         let outside_v4 =
             (SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)), SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 9)));
         let v6 = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
@@ -102,8 +103,8 @@ fn source_address(from: SocketAddr, to: SocketAddr) -> io::Result<IpAddr> {
 
 fn bind_tcp(addr: SocketAddr) -> io::Result<TcpListener> {
     let socket = new_socket(addr, Type::STREAM, Protocol::TCP)?;
-    // Connections of a former run that linger in TIME_WAIT must not keep a restarted node off its port. On other systems the
-    // same option would let two processes share it.
+    // Connections of a former run that linger in TIME_WAIT must not keep a restarted node off its port. On other
+    // systems the same option would let two processes share it.
     #[cfg(unix)]
     socket.set_reuse_address(true)?;
     socket.bind(&addr.into())?;

@@ -65,7 +65,8 @@ impl Streams {
         self.spawn(id, async move { Ok(stream) });
     }
 
-    /// Hands a frame over. A stream that does not keep up is cut: the engine never has more than a few frames under way.
+    /// Hands a frame over. A stream that does not keep up is cut: the engine never has more than a few frames under
+    /// way.
     pub(super) fn send(&mut self, id: StreamId, frame: Bytes) {
         if let Some(open) = self.open.get(&id)
             && open.frames.try_send(frame).is_err()

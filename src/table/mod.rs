@@ -1,8 +1,9 @@
 //! The buckets of one node, as the hot path sees them.
 //!
-//! `digest -> bucket {TAT, unsent}` in shards. A decision locks one shard for the time of one probe, moves the TAT, and adds what it
-//! admitted to `unsent`; the first unsent permit since the last flush puts the digest on the shard's dirty list, and enough of
-//! them on its urgent list. The gossip task drains these lists and moves TATs by news from peers.
+//! `digest -> bucket {TAT, unsent}` in shards. A decision locks one shard for the time of one probe, moves the TAT,
+//! and adds what it admitted to `unsent`; the first unsent permit since the last flush puts the digest on the shard's
+//! dirty list, and enough of them on its urgent list. The gossip task drains these lists and moves TATs by news from
+//! peers.
 //!
 //! The table knows nothing of counts or peers: it may drop a bucket that is full, and no count is touched.
 
@@ -110,7 +111,8 @@ pub struct TableStats {
 }
 
 impl Table {
-    /// Shards of every table: enough that two threads rarely meet, few enough that a drain touches them all in microseconds.
+    /// Shards of every table: enough that two threads rarely meet, few enough that a drain touches them all in
+    /// microseconds.
     const SHARDS: usize = 256;
 
     /// An empty table.
@@ -132,7 +134,8 @@ impl Table {
         &self.scopes
     }
 
-    /// Calls `wake` from the hot path whenever a key became urgent and none was before. The first call of this method wins.
+    /// Calls `wake` from the hot path whenever a key became urgent and none was before. The first call of this method
+    /// wins.
     pub fn on_urgent(&self, wake: impl Fn() + Send + Sync + 'static) {
         // A second waker has no one to wake: a table is driven by one gossip task.
         let _already_set = self.wake.set(Box::new(wake));
@@ -237,8 +240,8 @@ impl Table {
 
     /// Takes the unsent permits of all keys that became urgent since the last drain.
     pub fn drain_urgent(&self, now: Timestamp, into: &mut Vec<Unsent>) {
-        // Acquire pairs with the Release in `mark_urgent`: what was listed before the flag rose is seen below; what is listed
-        // later raises it again.
+        // Acquire pairs with the Release in `mark_urgent`: what was listed before the flag rose is seen below; what
+        // is listed later raises it again.
         if !self.urgent.swap(false, Ordering::AcqRel) {
             return;
         }
@@ -253,8 +256,8 @@ impl Table {
         self.drain_dirty_from(0, usize::MAX, now, into);
     }
 
-    /// Takes the unsent permits of the keys in the shards from `shard` on, until `into` holds at least `enough`. Returns the shard
-    /// to go on with, or `None` after the last one.
+    /// Takes the unsent permits of the keys in the shards from `shard` on, until `into` holds at least `enough`.
+    /// Returns the shard to go on with, or `None` after the last one.
     pub fn drain_dirty_from(
         &self,
         shard: usize,
@@ -276,8 +279,8 @@ impl Table {
         self.urgent.load(Ordering::Acquire)
     }
 
-    /// Looks at the next `buckets` places of one shard, and drops those that have been full for `idle`. Successive calls visit
-    /// all shards in turn; one call holds one lock for the time of `buckets` places.
+    /// Looks at the next `buckets` places of one shard, and drops those that have been full for `idle`. Successive
+    /// calls visit all shards in turn; one call holds one lock for the time of `buckets` places.
     ///
     /// Returns the position to continue from.
     pub fn sweep(&self, from: SweepPosition, buckets: usize, idle: Duration, now: Timestamp) -> SweepPosition {
@@ -345,7 +348,8 @@ impl Table {
     }
 
     fn mark_urgent(&self) {
-        // Release pairs with the Acquire in `drain_urgent`. Only the change wakes: a burst of urgent keys costs one wake-up.
+        // Release pairs with the Acquire in `drain_urgent`. Only the change wakes: a burst of urgent keys costs one
+        // wake-up.
         if !self.urgent.swap(true, Ordering::AcqRel)
             && let Some(wake) = self.wake.get()
         {

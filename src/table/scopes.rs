@@ -30,8 +30,8 @@ pub struct ScopeSpec {
     quota: Quota,
     gcra: Gcra,
     hasher: KeyHasher,
-    /// See [`Rule::push_weight`]. Written by the gossip task when membership changes, read by every decision; a stale value only
-    /// moves a push by one step, so Relaxed.
+    /// See [`Rule::push_weight`]. Written by the gossip task when membership changes, read by every decision; a stale
+    /// value only moves a push by one step, so Relaxed.
     push_weight: AtomicU64,
     /// What a permit costs; see [`Gcra::with_share`]. Written and read like `push_weight`.
     price: AtomicU64,
@@ -80,8 +80,8 @@ impl ScopeSpec {
         Rule { scope: self.index, gcra: self.shared_gcra(), push_weight: self.push_weight.load(Ordering::Relaxed) }
     }
 
-    /// Countdown rule: a key is urgent once its unsent permits reach `max(1, eps * remaining / peers)` with `eps` = 1/2, that is
-    /// once `unsent * 2 * peers * T >= slack`.
+    /// Countdown rule: a key is urgent once its unsent permits reach `max(1, eps * remaining / peers)` with `eps` =
+    /// 1/2, that is once `unsent * 2 * peers * T >= slack`.
     fn set_peers(&self, peers: usize) {
         let weight = (peers as u64).saturating_mul(2).saturating_mul(self.gcra.interval());
         self.push_weight.store(weight, Ordering::Relaxed);

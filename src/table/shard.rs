@@ -20,7 +20,8 @@ pub struct Unsent {
     pub digest: Digest,
     /// How many; never 0.
     pub permits: u64,
-    /// How long ago the first of them was admitted: a little less than that, and much less if it was more than a second.
+    /// How long ago the first of them was admitted: a little less than that, and much less if it was more than a
+    /// second.
     pub age: Duration,
 }
 
@@ -170,8 +171,8 @@ impl Shard {
         self.dirty = dirty;
     }
 
-    /// Drops the buckets among the `places` from `place` on that have been full since `full_since`. Returns how many, and where
-    /// to go on, or `None` at the end.
+    /// Drops the buckets among the `places` from `place` on that have been full since `full_since`. Returns how many,
+    /// and where to go on, or `None` at the end.
     pub(super) fn sweep(&mut self, place: usize, places: usize, full_since: Timestamp) -> (u64, Option<usize>) {
         let end = self.buckets.num_buckets().min(place.saturating_add(places));
         let mut dropped = 0;
@@ -188,8 +189,8 @@ impl Shard {
         (dropped, more.then_some(end))
     }
 
-    /// Drops one bucket to make room: a full one if the hand finds any, else the one nearest to full. A spent bucket, one that
-    /// refuses its next permit, is never dropped for a newcomer (P5). Returns whether there is room now.
+    /// Drops one bucket to make room: a full one if the hand finds any, else the one nearest to full. A spent bucket,
+    /// one that refuses its next permit, is never dropped for a newcomer (P5). Returns whether there is room now.
     pub(super) fn recycle(&mut self, scopes: &Scopes, now: Timestamp) -> bool {
         let places = self.buckets.num_buckets();
         let mut best: Option<(Tat, usize)> = None;

@@ -1,4 +1,5 @@
-//! A spending guard for slow networks: what it would buy, and what it would cost. It is a model around the nodes, not a part of them.
+//! A spending guard for slow networks: what it would buy, and what it would cost. It is a model around the nodes, not
+//! a part of them.
 
 use std::{
     collections::{BTreeSet, VecDeque},

@@ -34,8 +34,9 @@ fn all_nodes_find_each_other_and_agree_on_what_was_spent() {
             let key = outcome.cluster.digest("key");
             let left = 1000 - outcome.tally().admitted;
             for node in 0..5 {
-                // Never more than was admitted is charged. A permit or two may be missing: where a node meets a cell of a run
-                // that it never was in step with, it takes the level, and a level does not add up with what others had not heard.
+                // Never more than was admitted is charged. A permit or two may be missing: where a node meets a cell
+                // of a run that it never was in step with, it takes the level, and a level does not add up with what
+                // others had not heard.
                 let remaining = outcome.cluster.remaining(node, key);
                 let seed = outcome.seed;
                 assert!(

@@ -155,8 +155,8 @@ fn a_hundred_nodes_know_of_a_spent_permit_within_a_tenth_of_a_second() {
     assert!(figures.excess <= 0.3, "{figures}");
 }
 
-/// A newcomer to a cluster with so many live keys. Returns how long it took until it held the busy one for spent, and until it was
-/// ready.
+/// A newcomer to a cluster with so many live keys. Returns how long it took until it held the busy one for spent, and
+/// until it was ready.
 fn newcomer_to(keys: u32) -> (Duration, Duration) {
     let quota = Quota::per_hour(10);
     let mut cluster = Cluster::new(1, 3, quota, Link::LAN, |_| {});

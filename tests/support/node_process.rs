@@ -135,7 +135,8 @@ impl Drop for Node {
     }
 }
 
-/// What became of load, of one node or of several. All of them read the clock of one machine, so their times are one axis.
+/// What became of load, of one node or of several. All of them read the clock of one machine, so their times are one
+/// axis.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Load {
     steps: Vec<Step>,
@@ -184,8 +185,8 @@ impl Load {
         self
     }
 
-    /// By how much the load admitted went above the envelope `burst + rate * t`, over the span `t` in which that is most. A leaky
-    /// bucket finds it in one pass. Steps count in whole at their ends.
+    /// By how much the load admitted went above the envelope `burst + rate * t`, over the span `t` in which that is
+    /// most. A leaky bucket finds it in one pass. Steps count in whole at their ends.
     pub(crate) fn excess(&self, rate: f64, burst: f64) -> f64 {
         let mut steps = self.steps.clone();
         steps.sort_by_key(|step| step.last_us);

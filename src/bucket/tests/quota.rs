@@ -8,7 +8,8 @@ proptest! {
 
     #[test]
     fn every_rate_is_kept_within_a_hundredth_of_a_percent_over_ten_years(quota in quotas()) {
-        // Permits in ten years: kept = ticks / interval, nominal = nanos * count / period. Compared over a common denominator.
+        // Permits in ten years: kept = ticks / interval, nominal = nanos * count / period. Compared over a common
+        // denominator.
         let ticks = u128::from(TEN_YEARS) * 16;
         let (count, period) = (u128::from(quota.count()), quota.period().as_nanos());
         let interval = u128::from(quota.interval_ticks());

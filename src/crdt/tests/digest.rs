@@ -10,7 +10,8 @@ fn digest(scope: &str, key: &[u8]) -> String {
     hex(DigestKey::PUBLIC.hasher(scope).digest(key))
 }
 
-/// Computed by another implementation of SipHash-1-3-128, itself checked against the published vectors of SipHash-2-4-128.
+/// Computed by another implementation of SipHash-1-3-128, itself checked against the published vectors of
+/// SipHash-2-4-128.
 #[test]
 fn digests_of_keys_are_pinned() {
     let pinned: [(&str, &[u8], &str); 8] = [

@@ -25,8 +25,8 @@ impl Engine {
         self.after_membership(now);
     }
 
-    /// Announces this node to those found who are no members, to members held down, and as long as nobody answers to our present
-    /// identity, to all members.
+    /// Announces this node to those found who are no members, to members held down, and as long as nobody answers to
+    /// our present identity, to all members.
     pub(super) fn announce(&mut self, now: Timestamp) {
         let is_peer = |addr: &SocketAddr| self.peers.values().any(|peer| peer.addr == *addr);
         let known = self.found.iter().copied().chain(self.membership.down());
@@ -36,7 +36,8 @@ impl Engine {
         }
         wanted.sort_unstable();
         wanted.dedup();
-        // A few are enough to be heard of by all, and a thousand replicas that start together do not answer a million announcements.
+        // A few are enough to be heard of by all, and a thousand replicas that start together do not answer a million
+        // announcements.
         let (chosen, _) = wanted.partial_shuffle(&mut self.rng, Self::ANNOUNCES);
         for addr in chosen {
             if let Err(error) = self.membership.announce(now, *addr) {
@@ -53,8 +54,8 @@ impl Engine {
             match notification {
                 OwnedNotification::MemberUp(id) => self.member_came(&id, now),
                 OwnedNotification::MemberDown(id) => self.member_went(&id, now),
-                // A restart at the same address is two members to everybody but foca. If the former was down, foca says separately
-                // that the new one is up.
+                // A restart at the same address is two members to everybody but foca. If the former was down, foca
+                // says separately that the new one is up.
                 OwnedNotification::Rename(before, after)
                     if before.run != after.run && self.peers.contains_key(&before.run) =>
                 {
@@ -63,7 +64,8 @@ impl Engine {
                 }
                 OwnedNotification::Rejoin(_) => {
                     self.events.push_back(Event::Rejoined);
-                    // What is sent to the former identity does not reach us, so everybody has to hear of the new one at once.
+                    // What is sent to the former identity does not reach us, so everybody has to hear of the new one
+                    // at once.
                     self.connected = false;
                     self.deadlines.announce = now;
                 }
@@ -83,7 +85,8 @@ impl Engine {
         self.drain_swim();
     }
 
-    /// Somebody came, or came back. A newcomer asks at once; the others within a moment that does not make them all ask at once.
+    /// Somebody came, or came back. A newcomer asks at once; the others within a moment that does not make them all
+    /// ask at once.
     pub(super) fn compare_notes_soon(&mut self, now: Timestamp) {
         let within = if self.join == Join::Ready { Self::REUNION.mul_f64(self.rng.random()) } else { Duration::ZERO };
         self.deadlines.anti_entropy = self.deadlines.anti_entropy.min(now.saturating_add(within));

@@ -36,14 +36,15 @@ use life::SweepRound;
 ///
 /// It has no clock, no sockets and no randomness of its own. Its methods are of three sorts:
 ///
-/// - **Inputs**, `handle_*`, [`accept_stream`](Self::accept_stream) and [`leave`](Self::leave): something happened at `now`. `now`
-///   may repeat but should not go back; if it does, timers are late.
-/// - **Outputs**, `poll_*`: drain all of them after any input, in any order. [`poll_timeout`](Self::poll_timeout) is when
-///   [`handle_timeout`](Self::handle_timeout) wants to be called next; calling it earlier or more often does nothing.
+/// - **Inputs**, `handle_*`, [`accept_stream`](Self::accept_stream) and [`leave`](Self::leave): something happened at
+///   `now`. `now` may repeat but should not go back; if it does, timers are late.
+/// - **Outputs**, `poll_*`: drain all of them after any input, in any order. [`poll_timeout`](Self::poll_timeout) is
+///   when [`handle_timeout`](Self::handle_timeout) wants to be called next; calling it earlier or more often does
+///   nothing.
 /// - **Getters**.
 ///
-/// Between an input and the draining of the outputs it may hold as many datagrams as there are peers, times the frames of one
-/// flush; nothing accumulates beyond that.
+/// Between an input and the draining of the outputs it may hold as many datagrams as there are peers, times the
+/// frames of one flush; nothing accumulates beyond that.
 pub struct Engine {
     config: EngineConfig,
     table: Arc<Table>,
@@ -101,7 +102,8 @@ pub enum StreamCommand {
 pub enum Event {
     /// The node has what the cluster knew, or there is no cluster to ask. Once.
     Ready,
-    /// Discovery found so many addresses, and nobody answers there. The node is ready alone, and goes on announcing itself.
+    /// Discovery found so many addresses, and nobody answers there. The node is ready alone, and goes on announcing
+    /// itself.
     NobodyAnswers(usize),
     /// A member came.
     MemberUp(MemberInfo),
@@ -242,7 +244,8 @@ impl Engine {
         }
     }
 
-    /// A round of discovery ended with these addresses. Those that are no members are announced to; nobody is ever removed.
+    /// A round of discovery ended with these addresses. Those that are no members are announced to; nobody is ever
+    /// removed.
     pub fn handle_found(&mut self, now: Timestamp, addrs: &[SocketAddr]) {
         let own = self.membership.identity().addr;
         let found: Vec<_> = addrs.iter().copied().filter(|addr| *addr != own).take(Self::MAX_FOUND).collect();
@@ -382,8 +385,8 @@ impl Engine {
         self.say_leaving();
         self.deadlines.left = now;
         if !self.peers.is_empty() {
-            // Datagrams may be lost. One peer gets it over a stream, and the others from that one. An exchange under way began
-            // before the flush.
+            // Datagrams may be lost. One peer gets it over a stream, and the others from that one. An exchange under
+            // way began before the flush.
             let open: Vec<StreamId> =
                 self.exchanges.iter().filter(|(_, exchange)| exchange.opened_here()).map(|(id, _)| *id).collect();
             for id in open {

@@ -80,8 +80,8 @@ impl Engine {
     fn merge_records(&mut self, now: Timestamp, batch: &RecordBatch, as_of: Timestamp) {
         for record in batch.records() {
             let spec = find_scope(&mut self.scopes, &self.table, record.scope);
-            // Where a baseline was missing, or too old to tell anything, only the level counts. It never over-charges, so it is
-            // taken in any case.
+            // Where a baseline was missing, or too old to tell anything, only the level counts. It never
+            // over-charges, so it is taken in any case.
             let mut charge = Charge { permits: 0, missing: record.missing.unwrap_or_default(), as_of };
             for cell in &record.cells {
                 // What the sender keeps only because it has not swept yet must not start a new life here.

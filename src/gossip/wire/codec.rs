@@ -1,7 +1,7 @@
 //! The one place that knows bincode: variable-length integers, little-endian, bounded.
 //!
-//! bincode is no longer developed. Golden bytes pin what it writes (see the tests beside this module), so that another encoder
-//! could take its place without a break on the wire.
+//! bincode is no longer developed. Golden bytes pin what it writes (see the tests beside this module), so that
+//! another encoder could take its place without a break on the wire.
 
 use bincode::config::{Configuration, Limit, LittleEndian, Varint};
 use bytes::{Buf, BufMut};

@@ -24,16 +24,16 @@ use super::{
 ///
 /// Groups go on to the end, so there is no room for further fields: those take a new tag.
 ///
-/// The deltas have successive versions in their order here, so the frame says which versions it covers, and a gap shows a frame
-/// that was lost.
+/// The deltas have successive versions in their order here, so the frame says which versions it covers, and a gap
+/// shows a frame that was lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeltaFrame {
     /// The version before the first delta.
     pub from: Version,
     /// The version of the last delta.
     pub to: Version,
-    /// Of each delta, the first permit was admitted at least that long before the frame was written. Whole milliseconds, at most
-    /// 65,535.
+    /// Of each delta, the first permit was admitted at least that long before the frame was written. Whole
+    /// milliseconds, at most 65,535.
     pub age: Duration,
     /// In the order of their versions.
     pub deltas: Vec<Delta>,
@@ -94,8 +94,8 @@ impl DeltaWriter {
     /// Length of the age, with which a body begins.
     const AGE: usize = 2;
 
-    /// Adds one delta, whose first permit was admitted `age` ago. Deltas come in the order of their versions, and best in that of their
-    /// ages, since a body has one age for all.
+    /// Adds one delta, whose first permit was admitted `age` ago. Deltas come in the order of their versions, and
+    /// best in that of their ages, since a body has one age for all.
     pub fn push(&mut self, delta: &Delta, age: Duration) {
         self.scratch.clear();
         self.scratch.extend_from_slice(&delta.digest.to_bytes());

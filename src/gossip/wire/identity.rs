@@ -62,8 +62,8 @@ pub struct Identity {
     pub addr: SocketAddr,
     /// Which life of which process.
     pub run: RunId,
-    /// When it started, in milliseconds of the wall clock. Only compared among processes of one address, where the later one is
-    /// the one that is alive. A renewal moves it on.
+    /// When it started, in milliseconds of the wall clock. Only compared among processes of one address, where the
+    /// later one is the one that is alive. A renewal moves it on.
     pub started: u64,
     /// How often it was declared down by mistake and came back.
     pub renewals: u32,
@@ -81,8 +81,8 @@ impl Identity {
 impl foca::Identity for Identity {
     type Addr = SocketAddr;
 
-    /// The step doubles each time. A node whose wall clock is behind that of its predecessor at the same address thus gets past
-    /// it within some tens of renewals, each of which takes a round trip.
+    /// The step doubles each time. A node whose wall clock is behind that of its predecessor at the same address thus
+    /// gets past it within some tens of renewals, each of which takes a round trip.
     fn renew(&self) -> Option<Self> {
         let step = 1_u64 << self.renewals.min(40);
         Some(Self {

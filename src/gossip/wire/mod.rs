@@ -1,6 +1,7 @@
 //! What crosses the network.
 //!
-//! Datagrams and streams carry the same [`Frame`]s; on a stream each is preceded by its length as a little-endian `u32`.
+//! Datagrams and streams carry the same [`Frame`]s; on a stream each is preceded by its length as a little-endian
+//! `u32`.
 //!
 //! | offset | length | what |
 //! |--:|--:|---|
@@ -10,9 +11,9 @@
 //! | 17 | 1 | tag: what the body is |
 //! | 18 | | body |
 //!
-//! Tags are append-only. An unknown tag is skipped and counted, and so are bytes after the last field that a reader knows: new
-//! fields go to the end of a body. Every number is bounded where it is read, and nothing is allocated by a length that the
-//! bytes at hand do not back.
+//! Tags are append-only. An unknown tag is skipped and counted, and so are bytes after the last field that a reader
+//! knows: new fields go to the end of a body. Every number is bounded where it is read, and nothing is allocated by a
+//! length that the bytes at hand do not back.
 
 mod codec;
 mod deltas;

@@ -20,8 +20,9 @@ pub const MAX_RUNS: usize = 1600;
 
 /// A body of [`Tag::Sync`](super::Tag::Sync): its number, one byte, then its fields. Append-only.
 ///
-/// Who opens the stream says `Summary`. The other answers `InStep`, and that was all, or `Versions`; it does that also in step
-/// while keys are in use, for the sake of their levels. From there on both do the same: say `Versions` if not yet done, send what the other lacks in `Records`, and close with `Done`.
+/// Who opens the stream says `Summary`. The other answers `InStep`, and that was all, or `Versions`; it does that
+/// also in step while keys are in use, for the sake of their levels. From there on both do the same: say `Versions`
+/// if not yet done, send what the other lacks in `Records`, and close with `Done`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SyncMessage {
     /// 1: a digest of the sender's `Versions`: 8 bytes.
@@ -63,12 +64,12 @@ pub struct Covered {
 
 /// Records, collected up to a length.
 ///
-/// On the wire: microseconds since the sender got the reader's `Versions`; the runs and the scopes that occur; then the records, which
-/// name both by their position.
+/// On the wire: microseconds since the sender got the reader's `Versions`; the runs and the scopes that occur; then
+/// the records, which name both by their position.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordBatch {
-    /// How long after the reader's `Versions` arrived the levels were read. The reader knows when it sent them, so it knows an
-    /// instant at which the levels were no higher, and takes none for later than it is.
+    /// How long after the reader's `Versions` arrived the levels were read. The reader knows when it sent them, so it
+    /// knows an instant at which the levels were no higher, and takes none for later than it is.
     pub elapsed: Duration,
     records: Vec<KeyRecord>,
     estimate: usize,
@@ -139,8 +140,8 @@ impl SyncMessage {
     ///
     /// # Panics
     ///
-    /// Never: `Versions` and `Done` name at most [`MAX_RUNS`] runs, the rest is left out; a batch is bounded as it is built. Should
-    /// a body be too long all the same, it comes out empty, which every reader drops.
+    /// Never: `Versions` and `Done` name at most [`MAX_RUNS`] runs, the rest is left out; a batch is bounded as it is
+    /// built. Should a body be too long all the same, it comes out empty, which every reader drops.
     pub fn encode(&self) -> Vec<u8> {
         let mut body = Vec::new();
         let written = match self {
@@ -161,7 +162,8 @@ impl SyncMessage {
     ///
     /// # Errors
     ///
-    /// Where its number is a newer build's, it is not what its number promises, or names more than [`MAX_RUNS`] runs or a position that is not there.
+    /// Where its number is a newer build's, it is not what its number promises, or names more than [`MAX_RUNS`] runs
+    /// or a position that is not there.
     pub fn decode(mut body: &[u8]) -> Result<Self, FrameError> {
         let body = &mut body;
         match decode::<u8>(body)? {

@@ -22,8 +22,8 @@ struct Outcome {
     wakes: u64,
 }
 
-/// `THREADS` deciders over `keys` keys at one fixed time, `calls` calls each, while one thread drains both lists in turn and another
-/// sweeps.
+/// `THREADS` deciders over `keys` keys at one fixed time, `calls` calls each, while one thread drains both lists in
+/// turn and another sweeps.
 fn storm(quota: Quota, keys: u64, calls: u64, cost: u64) -> Outcome {
     let (table, spec) = table_of(1 << 14, true, quota);
     table.scopes().set_peers(4);
@@ -131,8 +131,8 @@ fn eight_threads_on_a_thousand_keys_admit_no_more_than_the_burst_of_each() {
 
 #[test]
 fn charges_from_peers_are_not_lost_among_decisions() {
-    // At one fixed time the permits admitted and the permits charged share one burst; whatever the order, a charge that comes
-    // last still shows.
+    // At one fixed time the permits admitted and the permits charged share one burst; whatever the order, a charge
+    // that comes last still shows.
     let (table, spec) = table_of(1 << 12, true, Quota::per_second(1_000));
     let digest = digest(&spec, 1);
     let now = Timestamp::from_millis(1_000);

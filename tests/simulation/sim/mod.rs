@@ -42,7 +42,8 @@ pub fn play_long(scenario: &Scenario) {
     play_with(scenario, PROMISE_SEEDS / 10, scenario.check);
 }
 
-/// Plays a scenario of the published table with many seeds on all cores, and holds it to its bars and to the stated bound.
+/// Plays a scenario of the published table with many seeds on all cores, and holds it to its bars and to the stated
+/// bound.
 pub fn play_bar(bar: &Bar) {
     let worst = Mutex::new(Worst::default());
     play_with(&bar.scenario, BAR_SEEDS, |outcome| {

@@ -172,8 +172,8 @@ impl Scenario {
         Self { link, ..self }
     }
 
-    /// How old the oldest admission may be that some node has not heard of, while a key is nearly spent and nothing is lost: one
-    /// way, and a round of pushes.
+    /// How old the oldest admission may be that some node has not heard of, while a key is nearly spent and nothing
+    /// is lost: one way, and a round of pushes.
     fn news_delay(&self) -> Duration {
         let config = EngineConfig::new(NodeName::default(), cluster::addr_of(0), RunId::from_raw(0));
         let peers = self.nodes.saturating_sub(1) as u32;
