@@ -58,6 +58,8 @@ pub struct Drops {
     pub cells_refused: u64,
     /// Streams refused because there were too many.
     pub streams_refused: u64,
+    /// Datagrams of our own that were dropped because too many waited to be sent.
+    pub backlog: u64,
 }
 
 impl Drops {
@@ -73,6 +75,7 @@ impl Drops {
             swim,
             cells_refused,
             streams_refused,
+            backlog,
         } = self;
         [
             bad_length,
@@ -84,6 +87,7 @@ impl Drops {
             swim,
             cells_refused,
             streams_refused,
+            backlog,
         ]
         .into_iter()
         .sum()

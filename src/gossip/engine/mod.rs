@@ -44,7 +44,7 @@ use life::SweepRound;
 /// - **Getters**.
 ///
 /// Between an input and the draining of the outputs it may hold as many datagrams as there are peers, times the
-/// frames of one flush; nothing accumulates beyond that.
+/// frames of one flush, up to a bound; nothing accumulates beyond that.
 pub struct Engine {
     config: EngineConfig,
     table: Arc<Table>,
@@ -169,6 +169,8 @@ impl Engine {
     const MAX_FOUND: usize = 1024;
     /// Streams that peers may have open here.
     const MAX_ACCEPTED: usize = 16;
+    /// Datagrams that wait to be sent: a whole flush to a large cluster, and no more.
+    const MAX_TRANSMITS: usize = 1 << 16;
     /// Places that one step of the sweep looks at, and cells that it drops.
     const SWEEP_STEP: usize = 1024;
 
