@@ -1,10 +1,20 @@
-//! A spending guard for slow networks: what it would buy, and what it would cost. It is a model around the nodes, not
-//! a part of them.
+//! A spending guard for slow networks: what it would buy, and why it stayed out. A model around the nodes.
+//!
+//! A node spends what it sees before news travels. The guard is TCP's window for permits: a node refuses while as many
+//! permits of a key as its window are spent and not acknowledged. The window starts at the node's share of the burst,
+//! doubles with each round trip that brought no consumption from elsewhere, falls back to the share when one did, and
+//! starts again after a pause.
+//!
+//! At 20 ms and 100 times the quota it cuts 3.3 bursts above the envelope to 0.4, and a busy node loses nothing in its
+//! first second. But a client under its quota that sends 40 requests at once, of a burst of 50, looks the same until a
+//! round trip has said that nobody else spends: 35 are refused. At 1 ms it is 5, for a gain of 0.05 bursts. Each
+//! variant trades the two. Guarding only below half a burst, or starting there, still refuses a third and stops a
+//! quarter at best; a window that outlives pauses learns such a client, until somebody else spends a few permits
+//! between its bursts. Nobody under the quota is to be refused, so a flash on a slow network goes far instead.
+//!
+//! The model is kind to the guard: one peer acknowledges for all, and nothing is lost.
 
-use std::{
-    collections::{BTreeSet, VecDeque},
-    time::Duration,
-};
+use std::{collections::BTreeSet, time::Duration};
 
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 
@@ -23,7 +33,7 @@ const SEEDS: u64 = 20;
 /// How long a permit waits for its push round, in milliseconds.
 const PUSH: std::ops::Range<f64> = 1.0..5.0;
 
-/// One way to guard. All numbers of permits are parts of the burst, and at least 1.
+/// One way to guard. Numbers of permits are parts of the burst.
 #[derive(Clone, Copy)]
 struct Rule {
     name: &'static str,
@@ -52,6 +62,7 @@ const NODES: usize = 10;
 const SHARE: f64 = 1.0 / NODES as f64;
 
 /// The permits of one key that a node spent and that nobody acknowledged.
+#[derive(Default)]
 struct Window {
     size: f64,
     /// When each is acknowledged.
@@ -69,20 +80,14 @@ struct Guard {
     round_trip: Duration,
     rng: Xoshiro256PlusPlus,
     windows: Vec<Window>,
-    /// What the cluster admitted lately, and where.
-    admitted: VecDeque<(Duration, usize)>,
+    /// When the cluster admitted something, and where.
+    admitted: Vec<(Duration, usize)>,
 }
 
 impl Guard {
     fn new(rule: Rule, scenario: &Scenario, seed: u64) -> Self {
         let burst = scenario.quota.burst_size() as f64;
-        let window = || Window {
-            size: (rule.first * burst).max(1.0),
-            unacked: BTreeSet::new(),
-            round_ends: None,
-            alone: true,
-            last: Duration::ZERO,
-        };
+        let window = || Window { size: rule.first * burst, ..Window::default() };
         Self {
             rule,
             burst,
@@ -90,20 +95,17 @@ impl Guard {
             round_trip: scenario.link.delay * 2 + Duration::from_secs_f64((PUSH.start + PUSH.end) / 2000.0),
             rng: Xoshiro256PlusPlus::seed_from_u64(seed.rotate_left(32)),
             windows: (0..scenario.nodes).map(|_| window()).collect(),
-            admitted: VecDeque::new(),
+            admitted: Vec::new(),
         }
     }
 
     /// In place of [`Cluster::check`].
-    fn check(&mut self, cluster: &mut Cluster, node: usize, key: peerlimit::crdt::Digest) -> bool {
-        let now = cluster.now;
+    fn check(&mut self, cluster: &mut Cluster, node: usize) -> bool {
+        let (now, key) = (cluster.now, cluster.digest("key"));
         self.acknowledge(node, now);
         let guards = (cluster.remaining(node, key) as f64) < self.rule.below * self.burst;
         let window = &mut self.windows[node];
-        if guards && window.unacked.len() as f64 >= window.size {
-            return false;
-        }
-        if !cluster.check(node, key) {
+        if (guards && window.unacked.len() as f64 >= window.size) || !cluster.check(node, key) {
             return false;
         }
         let push = Duration::from_secs_f64(self.rng.random_range(PUSH) / 1000.0);
@@ -114,10 +116,7 @@ impl Guard {
             window.round_ends = Some(acked);
             window.alone = true;
         }
-        self.admitted.push_back((now, node));
-        while self.admitted.front().is_some_and(|(at, _)| *at + Duration::from_secs(2) < now) {
-            self.admitted.pop_front();
-        }
+        self.admitted.push((now, node));
         true
     }
 
@@ -132,7 +131,7 @@ impl Guard {
             let later = self.admitted.iter().rev().skip_while(|(spent, _)| spent > heard.end());
             if later.take_while(|(spent, _)| spent >= heard.start()).any(|(_, other)| *other != node) {
                 window.alone = false;
-                window.size = (SHARE * self.burst).max(1.0);
+                window.size = SHARE * self.burst;
             }
             if window.round_ends == Some(at) {
                 window.round_ends = None;
@@ -142,7 +141,7 @@ impl Guard {
             }
         }
         if (now - window.last).as_secs_f64() > self.rule.idle * self.round_trip.as_secs_f64() {
-            window.size = (self.rule.first * self.burst).max(1.0);
+            window.size = self.rule.first * self.burst;
         }
     }
 }
@@ -164,9 +163,7 @@ fn run(scenario: &Scenario, rule: Rule, seed: u64) -> Run {
         if at >= Duration::from_secs(FROM + 1) {
             first.get_or_insert(oracle.tally);
         }
-        let key = cluster.digest("key");
-        let allowed = guard.check(&mut cluster, node, key);
-        oracle.arrival(at, allowed);
+        oracle.arrival(at, guard.check(&mut cluster, node));
     }
     Run { total: oracle.tally, first: first.unwrap_or(oracle.tally) }
 }
@@ -205,8 +202,7 @@ type Figure = (&'static str, fn(&Run) -> f64);
 const RATIO: Figure = ("of central", |run| run.total.ratio());
 const FIRST: Figure = ("of central, first second", |run| run.first.ratio());
 const ABOVE: Figure = ("bursts above", |run| run.total.excess);
-const WRONG: Figure =
-    ("% refused wrongly", |run| 100.0 * run.total.refused_wrongly as f64 / run.total.central.max(1) as f64);
+const WRONG: Figure = ("% refused wrongly", |run| 100.0 * run.total.refused_wrongly as f64 / run.total.central as f64);
 
 fn situations() -> Vec<(&'static str, Scenario, Vec<Figure>)> {
     let slow = Link::LAN.with_delay(Duration::from_millis(20));
@@ -232,29 +228,20 @@ fn situations() -> Vec<(&'static str, Scenario, Vec<Figure>)> {
     ]
 }
 
+/// The figures above: `cargo test --release --test simulation guard -- --ignored --nocapture`.
 #[test]
-#[ignore = "takes minutes: cargo test --release --test simulation guard -- --ignored --nocapture"]
+#[ignore = "prints a table, holds nothing to it: cargo test --release --test simulation guard -- --ignored --nocapture"]
 fn figures_of_a_spending_guard() {
     println!("| mean (least to most) of {SEEDS} seeds | {} |", RULES.map(|rule| rule.name).join(" | "));
-    // TEMP
-    for n in ["ten_nodes_100x_over_at_20_ms", "ten_nodes_10x_over_at_20_ms"] {
-        let v: Vec<_> = (0..20).map(|seed| named(n).scenario.run(seed, false).tally()).collect();
-        eprintln!(
-            "TEMP {n} {} {}",
-            v.iter().map(|t| t.ratio()).sum::<f64>() / 20.0,
-            v.iter().map(|t| t.excess).sum::<f64>() / 20.0
-        );
-    }
     println!("|---|{}", "---|".repeat(RULES.len()));
     for (name, scenario, figures) in situations() {
         let runs = RULES.map(|rule| run_all(&scenario, rule));
         for (unit, figure) in figures {
             let cells = runs.each_ref().map(|runs| {
-                let values: Vec<f64> = runs.iter().map(figure).collect();
+                let mut values: Vec<f64> = runs.iter().map(figure).collect();
+                values.sort_by(f64::total_cmp);
                 let mean = values.iter().sum::<f64>() / values.len() as f64;
-                let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-                let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-                format!("{mean:.3} ({least:.3} to {most:.3})")
+                format!("{mean:.3} ({:.3} to {:.3})", values[0], values[values.len() - 1])
             });
             println!("| {name}: {unit} | {} |", cells.join(" | "));
         }
