@@ -44,12 +44,6 @@ impl Missing {
     pub const fn raw(self) -> u64 {
         self.0
     }
-
-    /// What is missing besides `permits` whole permits.
-    #[must_use]
-    pub const fn without(self, permits: u64) -> Self {
-        Self(self.0.saturating_sub(permits.saturating_mul(1 << Self::FRACTION_BITS)))
-    }
 }
 
 /// A quota in the units of the hot path.
@@ -104,6 +98,11 @@ impl Gcra {
     const fn ticks_of(&self, cost: u64) -> u64 {
         let ticks = cost.saturating_mul(self.price);
         if ticks > self.tolerance { self.tolerance } else { ticks }
+    }
+
+    /// What news of `permits` costs. At a share of the quota no more than a full bucket, as it did where they were admitted.
+    const fn news_ticks(&self, permits: u64) -> u64 {
+        if self.price == self.interval { permits.saturating_mul(self.interval) } else { self.ticks_of(permits) }
     }
 
     /// Time from empty to full.
@@ -169,7 +168,7 @@ impl Gcra {
         if permits == 0 {
             return tat;
         }
-        let charged = max(tat.0, now.ticks()).saturating_add(permits.saturating_mul(self.price));
+        let charged = max(tat.0, now.ticks()).saturating_add(self.news_ticks(permits));
         self.above_floor(tat, now, charged)
     }
 
@@ -188,7 +187,12 @@ impl Gcra {
 
     /// What is missing until the bucket is full, rounded down: a level that is passed on never over-charges.
     pub const fn missing(&self, tat: Tat, now: Timestamp) -> Missing {
-        let ahead = tat.0.saturating_sub(now.ticks());
+        self.missing_besides(tat, now, 0)
+    }
+
+    /// What is missing besides `permits` that were admitted at the present price.
+    pub(crate) const fn missing_besides(&self, tat: Tat, now: Timestamp, permits: u64) -> Missing {
+        let ahead = tat.0.saturating_sub(now.ticks()).saturating_sub(permits.saturating_mul(self.price));
         let raw = ((ahead as u128) << Missing::FRACTION_BITS) / self.interval as u128;
         Missing(if raw > u64::MAX as u128 { u64::MAX } else { raw as u64 })
     }

@@ -28,6 +28,11 @@ impl Held {
         !self.ahead.is_empty()
     }
 
+    /// Whether everything in `(from, to]` has arrived.
+    pub(super) fn holds(&self, from: Version, to: Version) -> bool {
+        to <= self.upto || self.ahead.iter().any(|range| range.0 <= from && to <= range.1)
+    }
+
     /// Notes that everything in `(from, to]` has arrived. Returns whether that left no gap before it.
     pub(super) fn cover(&mut self, from: Version, to: Version) -> bool {
         if from > self.upto {

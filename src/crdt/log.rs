@@ -15,7 +15,8 @@ use super::{Cell, Count, Delta, Digest, Epoch, KeyRecord, News, RunCell, RunId, 
 /// Bounds of a [`ReplicaLog`].
 #[derive(Clone, Copy, Debug)]
 pub struct LogLimits {
-    /// Most keys with cells of other runs. A delta for a key beyond is still charged, but leaves no baseline.
+    /// Most cells of our own, the oldest of which gives way to a new one; and most keys from which on a key that only other
+    /// runs use is not kept: its deltas are charged, and leave no baseline.
     pub max_keys: usize,
     /// Most runs. Cells of runs beyond are not kept.
     pub max_runs: usize,
@@ -115,33 +116,72 @@ impl ReplicaLog {
 
     /// Raises our own cell of a key by `permits`, and gives it our next version.
     pub fn publish(&mut self, scope: ScopeId, digest: Digest, permits: u64, now: Timestamp) -> Delta {
-        let own = self.runs.entry(self.own).or_default();
-        let version = own.held.upto().next();
-        own.held.cover(own.held.upto(), version);
+        let version = self.own_version().next();
+        let key_ttl = self.key_ttl;
+        let cell = self.own_cell(digest).copied();
+        // Peers may have dropped a cell that was idle for so long. Where it begins anew must not depend on who swept first.
+        let begun = cell.filter(|cell| now.saturating_since(cell.heard) < key_ttl).map(|cell| cell.count);
+        if let Some(cell) = cell
+            && begun.is_none()
+        {
+            self.end_epoch(cell.count.epoch);
+        }
+        let own_cells = self.runs.get(&self.own).map_or(0, |own| own.order.len());
+        if cell.is_none() && own_cells >= self.limits.max_keys {
+            self.drop_oldest_own();
+        }
+        let before = begun.unwrap_or(Count { epoch: self.epoch, permits: 0 });
+        let after = Count { permits: before.permits.saturating_add(permits), ..before };
+        let arrival = Cell { run: self.own, count: after, version, heard: now };
+
         let entry = self.keys.entry(digest).or_insert_with(|| Entry { scope, cells: SmallVec::new() });
-        let (before, after) = match entry.cells.iter_mut().find(|cell| cell.run == self.own) {
-            Some(cell) => {
-                own.order.remove(&cell.version);
-                if now.saturating_since(cell.heard) >= self.key_ttl {
-                    // Peers may have dropped it already. Where it begins must not depend on who swept first.
-                    self.epoch = self.epoch.next();
-                    cell.count = Count { epoch: self.epoch, permits: 0 };
-                }
-                let before = cell.count;
-                cell.count.permits = before.permits.saturating_add(permits);
-                cell.version = version;
-                cell.heard = now;
-                (before, cell.count)
-            }
+        match entry.cells.iter_mut().find(|cell| cell.run == arrival.run) {
+            Some(cell) => *cell = arrival,
             None => {
-                let count = Count { epoch: self.epoch, permits };
-                entry.cells.push(Cell { run: self.own, count, version, heard: now });
+                entry.cells.push(arrival);
                 self.cells += 1;
-                (Count { permits: 0, ..count }, count)
             }
-        };
+        }
+        let own = self.runs.entry(self.own).or_default();
+        if let Some(cell) = cell {
+            own.order.remove(&cell.version);
+        }
         own.order.insert(version, digest);
+        own.held.cover(own.held.upto(), version);
         Delta { scope, digest, epoch: after.epoch, from: before.permits, to: after.permits, version }
+    }
+
+    fn own_cell(&self, digest: Digest) -> Option<&Cell> {
+        self.cells_of(digest).iter().find(|cell| cell.run == self.own)
+    }
+
+    /// A cell of `epoch` ended: one that begins anew needs a later epoch. Cells of an epoch end over a long time, so that one
+    /// step serves many of them.
+    fn end_epoch(&mut self, epoch: Epoch) {
+        if epoch == self.epoch {
+            self.epoch = epoch.next();
+        }
+    }
+
+    fn drop_oldest_own(&mut self) {
+        let own = self.own;
+        let Some(run) = self.runs.get_mut(&own) else { return };
+        let Some((_, digest)) = run.order.pop_first() else { return };
+        if let Some(cell) = self.remove_cell(own, digest) {
+            self.end_epoch(cell.count.epoch);
+        }
+    }
+
+    /// Removes a cell, and its key's entry with the last one. Its place in the order is the caller's business.
+    fn remove_cell(&mut self, run: RunId, digest: Digest) -> Option<Cell> {
+        let entry = self.keys.get_mut(&digest)?;
+        let at = entry.cells.iter().position(|cell| cell.run == run)?;
+        let cell = entry.cells.swap_remove(at);
+        if entry.cells.is_empty() {
+            self.keys.remove(&digest);
+        }
+        self.cells -= 1;
+        Some(cell)
     }
 
     /// Merges a delta that `run` itself sent.
@@ -160,7 +200,8 @@ impl ReplicaLog {
 
     /// `from` is the count at which the sender's own report begins; a record reports nothing of its own, only a state.
     fn merge(&mut self, scope: ScopeId, digest: Digest, arrival: Cell, from: Option<u64>, now: Timestamp) -> Applied {
-        if arrival.run == self.own {
+        // Versions begin at 1; a cell without one would never be swept.
+        if arrival.run == self.own || arrival.version == Version::NONE {
             return Applied::Refused;
         }
         let epoch = arrival.count.epoch;
@@ -168,7 +209,8 @@ impl ReplicaLog {
         let no_baseline = Applied::NoBaseline(News { recent: reported, ..News::default() });
 
         if !self.runs.contains_key(&arrival.run) && self.runs.len() >= self.limits.max_runs {
-            return no_baseline;
+            // Of a run that is not kept nobody knows what was charged before, so nothing is.
+            return Applied::NoBaseline(News::default());
         }
         let run = self.runs.entry(arrival.run).or_default();
         let place = run.order.get(&arrival.version);
@@ -239,12 +281,36 @@ impl ReplicaLog {
         contiguous
     }
 
-    /// Notes that everything which `run` published in `(from, to]` has arrived from somebody else. That says nothing
-    /// of how fresh it is; see [`ReplicaLog::note_in_step`].
-    pub fn fill(&mut self, run: RunId, from: Version, to: Version) {
+    /// Notes that everything which `run` published in `(from, to]` has arrived from somebody else, but for cells of epochs up to
+    /// `dropped`, some of which that one does not have. It says nothing of how fresh that is; see
+    /// [`ReplicaLog::note_in_step`].
+    pub fn fill(&mut self, run: RunId, from: Version, to: Version, dropped: Option<Epoch>) {
         if let Some(run) = self.run_mut(run) {
             run.held.cover(from, to);
+            run.dropped = run.dropped.max(dropped);
         }
+    }
+
+    /// Notes that a cell of `run` was not taken.
+    pub fn note_dropped(&mut self, run: RunId, epoch: Epoch) {
+        if let Some(run) = self.run_mut(run) {
+            run.dropped = run.dropped.max(Some(epoch));
+        }
+    }
+
+    /// The latest epoch of `run` of which a cell is missing here, though its version is held.
+    pub fn dropped(&self, run: RunId) -> Option<Epoch> {
+        self.runs.get(&run)?.dropped
+    }
+
+    /// Whether everything that `run` published in `(from, to]` is held.
+    pub fn holds(&self, run: RunId, from: Version, to: Version) -> bool {
+        self.runs.get(&run).is_some_and(|run| run.held.holds(from, to))
+    }
+
+    /// How many runs are known.
+    pub fn runs(&self) -> usize {
+        self.runs.len()
     }
 
     /// Notes that at `at` the run had published nothing beyond `version`. If that is held here, nothing was missed
@@ -351,11 +417,10 @@ impl ReplicaLog {
                 (now.saturating_since(cells[at].heard) >= self.key_ttl).then_some((
                     version,
                     digest,
-                    at,
                     cells[at].count.epoch,
                 ))
             });
-            let Some((version, digest, at, epoch)) = idle_cell else {
+            let Some((version, digest, epoch)) = idle_cell else {
                 let Some(next) = id.raw().checked_add(1) else { return swept };
                 (at_run, after) = (RunId::from_raw(next), Version::NONE);
                 continue;
@@ -365,18 +430,11 @@ impl ReplicaLog {
                 continue;
             }
             run.order.remove(&version);
-            if let Some(entry) = self.keys.get_mut(&digest) {
-                entry.cells.swap_remove(at);
-                if entry.cells.is_empty() {
-                    self.keys.remove(&digest);
-                }
-            }
-            self.cells -= 1;
-            swept.dropped += 1;
             run.dropped = run.dropped.max(Some(epoch));
+            self.remove_cell(id, digest);
+            swept.dropped += 1;
             if id == self.own {
-                // Once would do for the whole call; but epochs are plenty.
-                self.epoch = self.epoch.next();
+                self.end_epoch(epoch);
             }
         }
         self.sweep_after = Some((at_run, after));

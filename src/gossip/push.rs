@@ -34,10 +34,21 @@ pub(super) struct Push {
     /// Theoretical arrival time of the next datagram: when the pace will have made up for those sent so far.
     paced_until: Timestamp,
     echoes: VecDeque<Echo>,
-    /// The shard with which the flush goes on, while one is under way.
-    flushing: Option<usize>,
+    /// The flush that is under way.
+    flushing: Option<Flush>,
     unsent: Vec<Unsent>,
     published: u64,
+}
+
+/// How far a flush has come.
+#[derive(Clone, Copy, Debug)]
+struct Flush {
+    /// The shard with which it goes on.
+    shard: usize,
+    /// From then on it takes turns with the rounds for urgent keys.
+    late_from: Timestamp,
+    /// Whether the next turn is its own.
+    has_turn: bool,
 }
 
 /// Frames of a round, to be said once more.
@@ -60,6 +71,8 @@ impl Push {
     const MAX_ECHOES: usize = 16;
     /// Ages that share frames: steps of 16 ms.
     const AGES_TOGETHER: u32 = 4;
+    /// How long a flush gives way to urgent keys. Without an end to it, a node with one hot key would tell of no other.
+    const FLUSH_LATE: Duration = Duration::from_millis(20);
     /// Keys of one step of a flush: half a millisecond of work, and some tens of datagrams a peer.
     const FLUSH_STEP: usize = 1024;
 
@@ -91,14 +104,17 @@ impl Push {
     pub(super) fn next_timeout(&self, table: &Table) -> Timestamp {
         let urgent = if table.is_urgent() { self.urgent_from() } else { Timestamp::MAX };
         let echo = self.echoes.front().map_or(Timestamp::MAX, |echo| echo.due);
-        let flush = if self.flushing.is_some() { self.paced_until } else { Timestamp::MAX };
-        urgent.min(echo).min(flush)
+        urgent.min(echo).min(self.flush_from().unwrap_or(Timestamp::MAX))
     }
 
     /// Publishes the urgent keys, if the pace allows. Returns the frames for every peer.
     pub(super) fn urgent(&mut self, table: &Table, log: &mut ReplicaLog, now: Timestamp) -> Vec<Bytes> {
-        if now < self.urgent_from() || !table.is_urgent() {
+        let gives_way = self.flushing.is_some_and(|flush| flush.has_turn && flush.late_from <= now);
+        if now < self.urgent_from() || gives_way || !table.is_urgent() {
             return Vec::new();
+        }
+        if let Some(flush) = &mut self.flushing {
+            flush.has_turn = true;
         }
         table.drain_urgent(now, &mut self.unsent);
         let frames = self.publish(table, log, now);
@@ -130,15 +146,19 @@ impl Push {
     }
 
     /// Begins to publish everything unsent; [`Push::flush_step`] does it.
-    pub(super) fn begin_flush(&mut self) {
+    pub(super) fn begin_flush(&mut self, now: Timestamp) {
         // One that is not through yet is what the pace allows.
-        self.flushing = self.flushing.or(Some(0));
+        let late_from = now.saturating_add(Self::FLUSH_LATE);
+        self.flushing = self.flushing.or(Some(Flush { shard: 0, late_from, has_turn: false }));
     }
 
     /// Goes on with a flush, if one is under way and the pace allows. Returns the frames for every peer.
     pub(super) fn flush_step(&mut self, table: &Table, log: &mut ReplicaLog, now: Timestamp) -> Vec<Bytes> {
-        let Some(shard) = self.flushing.filter(|_| self.paced_until <= now) else { return Vec::new() };
-        self.flushing = table.drain_dirty_from(shard, Self::FLUSH_STEP, now, &mut self.unsent);
+        let Some(flush) = self.flushing.filter(|_| self.flush_from().is_some_and(|from| from <= now)) else {
+            return Vec::new();
+        };
+        let next = table.drain_dirty_from(flush.shard, Self::FLUSH_STEP, now, &mut self.unsent);
+        self.flushing = next.map(|shard| Flush { shard, has_turn: false, ..flush });
         let frames = self.publish(table, log, now);
         self.pace(frames.len(), now);
         frames
@@ -149,6 +169,14 @@ impl Push {
         self.flushing = None;
         table.drain_dirty(now, &mut self.unsent);
         self.publish(table, log, now)
+    }
+
+    /// From when on the pace allows the next step of a flush, if one is under way: when there is nothing to make up for, or
+    /// in its turn once it is late.
+    fn flush_from(&self) -> Option<Timestamp> {
+        let flush = self.flushing?;
+        let in_turn = if flush.has_turn { self.urgent_from().max(flush.late_from) } else { Timestamp::MAX };
+        Some(self.paced_until.min(in_turn))
     }
 
     /// From when on the pace allows a round for urgent keys.

@@ -9,7 +9,7 @@ use siphasher::sip::SipHasher13;
 
 use crate::{
     bucket::{Missing, Timestamp},
-    crdt::{Digest, ReplicaLog, RunId, ScopeId, Version, Walk},
+    crdt::{Digest, Epoch, ReplicaLog, RunId, ScopeId, Version, Walk},
 };
 
 use super::wire::{Covered, HeldRun, MAX_RUNS, RecordBatch, SyncMessage};
@@ -43,8 +43,9 @@ pub(super) struct Step {
     pub(super) records: Option<(RecordBatch, Timestamp)>,
     /// Ranges that arrived completely.
     pub(super) covered: Vec<Covered>,
-    /// What the peer was found to hold.
+    /// What the peer was found to hold, and when that was.
     pub(super) theirs: Vec<HeldRun>,
+    pub(super) theirs_at: Timestamp,
 }
 
 /// The peer does not keep to the protocol.
@@ -122,6 +123,7 @@ impl Exchange {
                 self.received_all = true;
                 step.covered = covered;
                 step.theirs = self.theirs.values().copied().collect();
+                step.theirs_at = self.heard_at;
                 None
             }
             _ => return Err(OutOfTurn),
@@ -145,7 +147,8 @@ impl Exchange {
             return Some(SyncMessage::Records(batch));
         }
         self.walked = true;
-        let covered = walk.covers().map(|(run, from, to)| Covered { run, from, to });
+        let covered =
+            walk.covers().map(|(run, from, to)| Covered { run, from, to, dropped: log.dropped(run).map(Epoch::raw) });
         Some(SyncMessage::Done(covered.collect()))
     }
 
@@ -159,6 +162,7 @@ impl Exchange {
     fn end_in_step(&mut self, sender: RunId, log: &ReplicaLog, step: &mut Step) {
         self.walked = true;
         self.received_all = true;
+        step.theirs_at = self.heard_at;
         step.theirs = vec![HeldRun { run: sender, version: log.version_of(sender), age_secs: 0 }];
     }
 }

@@ -174,12 +174,6 @@ impl Builder {
         self
     }
 
-    /// Keeps idle keys until [`max_keys`](Self::max_keys) is reached.
-    pub fn keep_idle(mut self) -> Self {
-        self.sweeping = None;
-        self
-    }
-
     /// Most buckets, over all scopes. At the cap a new key takes the place of one that is full again, else of the one
     /// nearest to full among some; a spent one is never dropped for it. If all those are spent, the new key is
     /// decided as a full bucket and not remembered. From 1,024 to 2^28. Default: 1,048,576.

@@ -14,6 +14,7 @@ use tokio::{
 use crate::{
     bucket::Timestamp,
     gossip::{Drops, Engine, Event, StreamCommand, Transmit, wire::MAX_DATAGRAM},
+    table::Table,
 };
 
 use super::{
@@ -60,6 +61,7 @@ pub(super) enum Command {
 
 pub(super) struct Driver {
     pub(super) engine: Engine,
+    pub(super) table: Arc<Table>,
     pub(super) sockets: Sockets,
     pub(super) clock: Clock,
     pub(super) shared: Arc<Shared>,
@@ -67,6 +69,15 @@ pub(super) struct Driver {
     pub(super) commands: mpsc::Receiver<Command>,
     pub(super) found: mpsc::Receiver<Vec<SocketAddr>>,
     pub(super) finder: AbortHandle,
+}
+
+/// However the driver ends, the table learns that nobody drives it.
+struct Detach(Arc<Table>);
+
+impl Drop for Detach {
+    fn drop(&mut self) {
+        self.0.detach();
+    }
 }
 
 /// What a turn waits for.
@@ -84,6 +95,7 @@ enum Input {
 impl Driver {
     /// Runs until the node is closed or dropped.
     pub(super) async fn run(mut self) {
+        let _detach = Detach(Arc::clone(&self.table));
         let (mut streams, mut events) = Streams::new();
         // A datagram for which the socket had no room.
         let mut blocked: Option<Transmit> = None;

@@ -22,10 +22,12 @@ pub(super) async fn find(
     let mut failing = vec![false; discoverers.len()];
     loop {
         let mut addrs = Vec::new();
+        let mut answered = discoverers.is_empty();
         for (discoverer, was_failing) in discoverers.iter().zip(&mut failing) {
             let failure = match timeout(ROUND_TIMEOUT, discoverer.discover_dyn()).await {
                 Ok(Ok(more)) => {
                     addrs.extend(more);
+                    answered = true;
                     None
                 }
                 Ok(Err(error)) => Some(error.to_string()),
@@ -39,9 +41,13 @@ pub(super) async fn find(
             }
             *was_failing = failure.is_some();
         }
-        if found.send(addrs).await.is_err() {
+        // Where all of them failed nothing was found out, not even that there is nobody.
+        if answered && found.send(addrs).await.is_err() {
             return;
         }
-        sleep(interval).await;
+        tokio::select! {
+            () = sleep(interval) => {}
+            () = found.closed() => return,
+        }
     }
 }

@@ -105,7 +105,8 @@ impl Node {
         let (alive, ended) = watch::channel(());
         let finder = tokio::spawn(find(discoverers, discover_interval, found)).abort_handle();
         let driver = Driver {
-            engine: Engine::new(config, table, clock.now()),
+            engine: Engine::new(config, Arc::clone(&table), clock.now()),
+            table,
             sockets,
             clock,
             shared: Arc::clone(&shared),

@@ -28,6 +28,8 @@ pub(super) enum StreamEvent {
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a closed stream waits for the peer to have read everything.
 const LINGER: Duration = Duration::from_secs(1);
+/// How long the peer may take to accept a frame.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Events that wait for the driver. Beyond that the tasks wait, and so do the peers.
 const EVENTS: usize = 64;
 /// Frames that wait for a stream. The engine hands over one, and an answer beside it.
@@ -119,7 +121,7 @@ async fn run(
 
     let write = async {
         while let Some(frame) = frames.recv().await {
-            write_frame(&mut writer, &frame).await?;
+            timeout(WRITE_TIMEOUT, write_frame(&mut writer, &frame)).await??;
             notify(events, StreamEvent::Writable(id)).await?;
         }
         writer.shutdown().await

@@ -80,7 +80,8 @@ impl Charge {
 pub struct Table {
     shards: Box<[CachePadded<Mutex<Shard>>]>,
     scopes: Scopes,
-    publish: bool,
+    /// Whether somebody collects what is admitted. Relaxed: it changes once, and what is kept for nobody is ignored.
+    publish: AtomicBool,
     /// Of one shard. Keys spread evenly enough that the shards fill up together.
     max_keys: usize,
     /// Set when a key became urgent, cleared by the drain. Pairs the hot path with the gossip task: see `mark_urgent`.
@@ -121,8 +122,8 @@ impl Table {
         Self {
             shards: shards.collect(),
             scopes: Scopes::default(),
-            publish: options.publish,
-            max_keys: options.max_keys / Self::SHARDS,
+            publish: AtomicBool::new(options.publish),
+            max_keys: (options.max_keys / Self::SHARDS).max(1),
             urgent: AtomicBool::new(false),
             wake: OnceLock::new(),
             counters: Counters::default(),
@@ -132,6 +133,18 @@ impl Table {
     /// The scopes that buckets of this table belong to.
     pub fn scopes(&self) -> &Scopes {
         &self.scopes
+    }
+
+    /// Nobody collects any more what is admitted: this node decides alone from now on. What was not collected keeps no bucket
+    /// from being dropped.
+    pub fn detach(&self) {
+        self.publish.store(false, Ordering::Relaxed);
+        self.scopes.set_peers(0);
+        self.scopes.set_share(1, 1);
+    }
+
+    fn publishes(&self) -> bool {
+        self.publish.load(Ordering::Relaxed)
     }
 
     /// Calls `wake` from the hot path whenever a key became urgent and none was before. The first call of this method
@@ -155,7 +168,7 @@ impl Table {
         if cost != 0 {
             bucket.tat = tat;
         }
-        if self.publish && cost != 0 {
+        if cost != 0 && self.publishes() {
             let listing = bucket.add_unsent(cost, rule, now);
             self.list(shard, listing, digest);
         }
@@ -179,7 +192,7 @@ impl Table {
             && let Some(bucket) = self.insert(&mut shard, rule.scope, digest, now)
         {
             bucket.tat = tat;
-            if self.publish {
+            if self.publishes() {
                 let listing = bucket.add_unsent(cost, rule, now);
                 self.list(shard, listing, digest);
             }
@@ -208,7 +221,7 @@ impl Table {
         let mut shard = self.shard(digest).lock();
         if let Some(bucket) = shard.find(digest) {
             bucket.tat = moved(bucket.tat);
-            if bucket.unsent() != 0 {
+            if bucket.unsent() != 0 && self.publishes() {
                 let listing = bucket.relist(rule, now);
                 self.list(shard, listing, digest);
             }
@@ -228,7 +241,7 @@ impl Table {
     /// These will travel as a delta of their own; a level that held them too would charge them twice.
     pub fn missing(&self, gcra: &Gcra, digest: Digest, now: Timestamp) -> Missing {
         match self.shard(digest).lock().find(digest) {
-            Some(bucket) => gcra.missing(bucket.tat, now).without(bucket.unsent()),
+            Some(bucket) => gcra.missing_besides(bucket.tat, now, bucket.unsent()),
             None => Missing::default(),
         }
     }
@@ -293,7 +306,7 @@ impl Table {
             return SweepPosition::default();
         };
         let mut shard = shard.lock();
-        let (dropped, next) = shard.sweep(from.place, buckets, full_since);
+        let (dropped, next) = shard.sweep(from.place, buckets, full_since, self.publishes());
         drop(shard);
         self.counters.keys.fetch_sub(dropped, Ordering::Relaxed);
         self.counters.idle.fetch_add(dropped, Ordering::Relaxed);
@@ -327,7 +340,7 @@ impl Table {
         now: Timestamp,
     ) -> Option<&'s mut shard::Bucket> {
         if shard.len() >= self.max_keys {
-            if !shard.recycle(&self.scopes, now) {
+            if !shard.recycle(&self.scopes, now, self.publishes()) {
                 self.counters.untracked.fetch_add(1, Ordering::Relaxed);
                 return None;
             }

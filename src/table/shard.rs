@@ -57,6 +57,8 @@ struct CoarseTime(u8);
 
 impl CoarseTime {
     const UNIT: Duration = Duration::from_millis(4);
+    /// Ages from here on are taken for a point in the future.
+    const FUTURE: u8 = 192;
 
     /// Rounded up, so that no age is too great.
     fn of(time: Timestamp) -> Self {
@@ -65,9 +67,9 @@ impl CoarseTime {
 
     fn age(self, now: Timestamp) -> Duration {
         let now = (now.as_nanos() / Self::UNIT.as_nanos() as u64) as u8;
-        // Within the unit that it was rounded up to, `now` is one behind.
+        // Whoever asks may have read the clock a little earlier: what looks like most of a second is no age.
         let units = now.wrapping_sub(self.0);
-        if units == u8::MAX { Duration::ZERO } else { Self::UNIT * u32::from(units) }
+        if units >= Self::FUTURE { Duration::ZERO } else { Self::UNIT * u32::from(units) }
     }
 }
 
@@ -173,11 +175,17 @@ impl Shard {
 
     /// Drops the buckets among the `places` from `place` on that have been full since `full_since`. Returns how many,
     /// and where to go on, or `None` at the end.
-    pub(super) fn sweep(&mut self, place: usize, places: usize, full_since: Timestamp) -> (u64, Option<usize>) {
+    pub(super) fn sweep(
+        &mut self,
+        place: usize,
+        places: usize,
+        full_since: Timestamp,
+        publishes: bool,
+    ) -> (u64, Option<usize>) {
         let end = self.buckets.num_buckets().min(place.saturating_add(places));
         let mut dropped = 0;
         for index in place..end {
-            if self.buckets.get_bucket(index).is_some_and(|bucket| bucket.may_go(full_since)) {
+            if self.buckets.get_bucket(index).is_some_and(|bucket| bucket.may_go(full_since, publishes)) {
                 self.remove_at(index);
                 dropped += 1;
             }
@@ -191,19 +199,19 @@ impl Shard {
 
     /// Drops one bucket to make room: a full one if the hand finds any, else the one nearest to full. A spent bucket,
     /// one that refuses its next permit, is never dropped for a newcomer (P5). Returns whether there is room now.
-    pub(super) fn recycle(&mut self, scopes: &Scopes, now: Timestamp) -> bool {
+    pub(super) fn recycle(&mut self, scopes: &Scopes, now: Timestamp, publishes: bool) -> bool {
         let places = self.buckets.num_buckets();
         let mut best: Option<(Tat, usize)> = None;
         for _ in 0..Self::RECYCLE_PLACES.min(places) {
             let index = self.hand % places;
             self.hand = index + 1;
             let Some(bucket) = self.buckets.get_bucket(index) else { continue };
-            if bucket.may_go(now) {
+            if bucket.may_go(now, publishes) {
                 self.remove_at(index);
                 return true;
             }
             let nearer = best.is_none_or(|(tat, _)| bucket.tat < tat);
-            if nearer && bucket.unsent == 0 && !bucket.is_spent(scopes, now) {
+            if nearer && bucket.owes_nothing(publishes) && !bucket.is_spent(scopes, now) {
                 best = Some((bucket.tat, index));
             }
         }
@@ -230,8 +238,12 @@ impl Shard {
 
 impl Bucket {
     /// Full since then, and nothing left to tell.
-    fn may_go(&self, full_since: Timestamp) -> bool {
-        self.unsent == 0 && self.tat.is_full_since(full_since)
+    fn may_go(&self, full_since: Timestamp, publishes: bool) -> bool {
+        self.owes_nothing(publishes) && self.tat.is_full_since(full_since)
+    }
+
+    fn owes_nothing(&self, publishes: bool) -> bool {
+        self.unsent == 0 || !publishes
     }
 
     fn is_spent(&self, scopes: &Scopes, now: Timestamp) -> bool {

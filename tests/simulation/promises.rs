@@ -143,3 +143,24 @@ fn a_flash_stays_close_to_one_central_bucket() {
     .load(Load::even("key", 1000.0, 5, 20));
     play(&scenario);
 }
+
+#[test]
+fn a_quiet_key_is_told_while_another_is_hot() {
+    let scenario = Scenario {
+        quota: Quota::per_second(1000).burst(1000),
+        check: |outcome| {
+            let quiet = outcome.cluster.digest("quiet");
+            let told = outcome.tally_of("quiet").admitted;
+            for node in 1..3 {
+                // All of the quiet key's permits were admitted at node 0, the last of them a second ago.
+                let cells = outcome.cluster.engine(node).log().cells_of(quiet).iter();
+                let known: u64 = cells.map(|cell| cell.count.permits).sum();
+                assert_eq!(known, told, "seed {}: node {node}", outcome.seed);
+            }
+        },
+        ..Scenario::new("a_quiet_key_is_told_while_another_is_hot", 3, 12)
+    }
+    .load(Load::even("hot", 5000.0, 3, 12))
+    .load(Load::even("quiet", 5.0, 5, 11).spread(Spread::Node(0)));
+    play(&scenario);
+}

@@ -94,10 +94,15 @@ proptest! {
     }
 
     #[test]
-    fn a_level_without_unsent_permits_never_wraps(raw in any::<u64>(), permits in any::<u64>()) {
-        let rest = Missing::from_raw(raw).without(permits);
-        let expected = u128::from(raw).saturating_sub(u128::from(permits) << 16);
-        prop_assert_eq!(u128::from(rest.raw()), expected);
+    fn a_level_besides_unsent_permits_is_that_of_who_did_not_admit_them(state in states(), permits in any::<u64>()) {
+        let State { gcra, tat, now, .. } = state;
+        // Never wraps, never more than the whole level.
+        prop_assert!(gcra.missing_besides(tat, now, permits) <= gcra.missing(tat, now));
+        // Admitting permits into a bucket that is not full leaves the level besides them as it was.
+        let few = permits % 8;
+        if tat.until_full(now) > Duration::ZERO && let Some(after) = gcra.admit(tat, now, few) {
+            prop_assert_eq!(gcra.missing_besides(after, now, few), gcra.missing(tat, now));
+        }
     }
 }
 

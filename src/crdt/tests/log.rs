@@ -299,11 +299,13 @@ fn keys_beyond_the_limit_are_charged_and_not_kept() {
 }
 
 #[test]
-fn runs_beyond_the_limit_are_charged_and_not_kept() {
+fn runs_beyond_the_limit_are_neither_kept_nor_charged() {
     let mut log = ReplicaLog::new(run(1), LogLimits { max_keys: 100, max_runs: 4 }, TTL);
     for id in 2..20 {
         let applied = log.apply_delta(run(id), &delta(1, 0, 2, 1), at(1));
-        assert!(matches!(applied, Applied::NoBaseline(news) if news.recent == 2), "{applied:?}");
+        // Twice or not at all: nobody could tell a duplicate.
+        let expected = if log.versions().any(|(known, _)| known == run(id)) { 2 } else { 0 };
+        assert!(matches!(applied, Applied::NoBaseline(news) if news.recent == expected), "{applied:?}");
         log.cover(run(id), version(0), version(1), at(1));
         log.cover(run(id + 100), version(0), version(1), at(1));
         log.note_in_step(run(id + 200), Version::NONE, at(1));
@@ -311,4 +313,39 @@ fn runs_beyond_the_limit_are_charged_and_not_kept() {
     }
     check(&log, (0..20).map(key));
     assert!(!log.has_gap(run(19)) && !log.has_cells_of(run(19)));
+}
+
+#[test]
+fn our_own_cells_have_a_cap_and_the_oldest_gives_way() {
+    let mut log = ReplicaLog::new(run(1), LogLimits { max_keys: 5, max_runs: 100 }, TTL);
+    let mut peer = ReplicaLog::new(run(2), NO_LIMITS, TTL);
+    for number in 0..100 {
+        let delta = log.publish(SCOPE, key(number), 3, at(1));
+        assert!(log.keys() <= 5 && log.cells() <= 5);
+        let _news = peer.apply_delta(run(1), &delta, at(1));
+        peer.cover(run(1), version(number), version(number + 1), at(1));
+    }
+    check(&log, (0..100).map(key));
+    // What gave way and begins anew is news in full where the old count is still known.
+    let delta = log.publish(SCOPE, key(0), 2, at(1));
+    assert_eq!((delta.from, delta.to), (0, 2));
+    assert_eq!(peer.apply_delta(run(1), &delta, at(1)), Applied::News(News { recent: 2, ..News::default() }));
+    check(&log, (0..100).map(key));
+}
+
+#[test]
+fn what_a_third_node_dropped_is_not_taken_for_new() {
+    let (mut log, origin) = (log(1), run(2));
+    // A transfer covers everything, but its sender had dropped cells of that epoch.
+    log.fill(origin, version(0), version(100), Some(Epoch::default()));
+    log.note_in_step(origin, version(100), at(10));
+    let applied = log.apply_delta(origin, &delta(7, 40, 42, 101), at(11));
+    assert_eq!(applied, Applied::NoBaseline(News { recent: 2, ..News::default() }));
+}
+
+#[test]
+fn a_cell_without_a_version_is_refused() {
+    let mut log = log(1);
+    assert_eq!(log.apply_delta(run(2), &delta(1, 0, 1, 0), at(1)), Applied::Refused);
+    assert_eq!(log.cells(), 0);
 }

@@ -11,14 +11,17 @@ use super::{
 
 impl Engine {
     pub(super) fn check_ready(&mut self, now: Timestamp) {
-        if let Join::Announced(at) = self.join {
-            let patience = if self.peers.is_empty() { Self::ALONE_AFTER } else { Self::TRANSFER_PATIENCE };
-            if now.saturating_since(at) >= patience {
-                if self.peers.is_empty() {
-                    self.events.push_back(Event::NobodyAnswers(self.found.len()));
-                }
-                self.become_ready();
+        let (since, patience) = match self.join {
+            Join::Searching(at) => (at, Self::TRANSFER_PATIENCE),
+            Join::Announced(at) if self.peers.is_empty() => (at, Self::ALONE_AFTER),
+            Join::Announced(at) => (at, Self::TRANSFER_PATIENCE),
+            Join::Ready => return,
+        };
+        if now.saturating_since(since) >= patience {
+            if self.peers.is_empty() {
+                self.events.push_back(Event::NobodyAnswers(self.found.len()));
             }
+            self.become_ready();
         }
     }
 

@@ -1,6 +1,6 @@
 //! The engine and its members: SWIM, announcements, who is told.
 
-use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
 use foca::OwnedNotification;
 use rand::{RngExt, seq::SliceRandom};
@@ -77,11 +77,6 @@ impl Engine {
                 _ => {}
             }
         }
-        // What was told of step by step is what foca now says.
-        debug_assert!({
-            let members = self.membership.members().map(|(id, _)| id.run).filter(|run| *run != self.config.run);
-            members.collect::<BTreeSet<_>>() == self.peers.keys().copied().collect()
-        });
         self.drain_swim();
     }
 
@@ -105,9 +100,11 @@ impl Engine {
     }
 
     fn member_came(&mut self, id: &Identity, now: Timestamp) {
-        if id.run == self.config.run || self.peers.insert(id.run, Peer { addr: id.addr }).is_some() {
+        // Whoever takes the run of another, at another address, does not take its place.
+        if id.run == self.config.run || self.peers.contains_key(&id.run) {
             return;
         }
+        self.peers.insert(id.run, Peer { addr: id.addr });
         self.absence.came(id.run, id.addr);
         self.events.push_back(Event::MemberUp(info(id, Liveness::Alive)));
         self.peers_changed();
@@ -115,9 +112,10 @@ impl Engine {
     }
 
     fn member_went(&mut self, id: &Identity, now: Timestamp) {
-        if self.peers.remove(&id.run).is_none() {
+        if self.peers.get(&id.run).is_none_or(|peer| peer.addr != id.addr) {
             return;
         }
+        self.peers.remove(&id.run);
         self.absence.gone(id.run, id.addr, now);
         self.events.push_back(Event::MemberDown(info(id, Liveness::Alive)));
         self.peers_changed();

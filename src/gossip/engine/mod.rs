@@ -131,8 +131,8 @@ pub struct MemberInfo {
 /// How far the node has come into the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Join {
-    /// Discovery has not answered yet.
-    Searching,
+    /// Discovery has not answered since that time.
+    Searching(Timestamp),
     /// Addresses were announced to at that time.
     Announced(Timestamp),
     /// Events say ready.
@@ -151,7 +151,7 @@ struct Deadlines {
 impl Engine {
     /// How long announced addresses may stay silent before a node takes itself to be the first of its cluster.
     const ALONE_AFTER: Duration = Duration::from_secs(2);
-    /// How long a member may take to transfer its state before the node starts without.
+    /// How long discovery may fail, or a member take to transfer its state, before the node starts without.
     const TRANSFER_PATIENCE: Duration = Duration::from_secs(10);
     /// How often a node that nobody answers announces itself.
     const ANNOUNCE_INTERVAL: Duration = Duration::from_millis(500);
@@ -207,7 +207,7 @@ impl Engine {
             exchanges: BTreeMap::new(),
             next_stream: 0,
             scopes: HashMap::new(),
-            join: Join::Searching,
+            join: Join::Searching(now),
             connected: false,
             found: Vec::new(),
             deadlines,
@@ -255,7 +255,7 @@ impl Engine {
         if !found.is_empty() {
             self.found = found;
         }
-        if self.join == Join::Searching {
+        if matches!(self.join, Join::Searching(_)) {
             if self.found.is_empty() {
                 self.become_ready();
             } else {
@@ -294,7 +294,7 @@ impl Engine {
         self.send_to_peers(echoes);
         if self.deadlines.flush <= now {
             self.deadlines.flush = now.saturating_add(self.config.sync_interval);
-            self.push.begin_flush();
+            self.push.begin_flush(now);
         }
         let frames = self.push.flush_step(&self.table, &mut self.log, now);
         self.send_to_peers(frames);
@@ -333,7 +333,7 @@ impl Engine {
         let (table, scopes) = (&self.table, &mut self.scopes);
         let level = |scope, digest| {
             let spec = find_scope(scopes, table, scope)?;
-            Some(table.missing(spec.gcra(), digest, now))
+            Some(table.missing(&spec.shared_gcra(), digest, now))
         };
         if let Some(message) = exchange.next_piece(&self.log, now, level) {
             self.send_sync(id, &message);
@@ -428,7 +428,8 @@ impl Engine {
         let ready = match self.join {
             Join::Announced(at) if self.peers.is_empty() => at.saturating_add(Self::ALONE_AFTER),
             Join::Announced(at) => at.saturating_add(Self::TRANSFER_PATIENCE),
-            Join::Searching | Join::Ready => Timestamp::MAX,
+            Join::Searching(at) => at.saturating_add(Self::TRANSFER_PATIENCE),
+            Join::Ready => Timestamp::MAX,
         };
         let given_up = self.absence.next_timeout();
         [flush, anti_entropy, sweep, announce, left, swim, push, ready, given_up, stalled.unwrap_or(Timestamp::MAX)]
@@ -454,7 +455,7 @@ impl Engine {
     pub fn stats(&self) -> GossipStats {
         GossipStats {
             cells: self.log.cells() as u64,
-            runs: self.log.versions().count() as u64,
+            runs: self.log.runs() as u64,
             peers: self.peers.len() as u64,
             published: self.push.published(),
             ..self.stats

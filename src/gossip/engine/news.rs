@@ -48,6 +48,10 @@ impl Engine {
             self.stats.drops.not_a_member += 1;
             return;
         }
+        // An echo, or a duplicate.
+        if self.log.holds(sender, frame.from, frame.to) {
+            return;
+        }
         let as_of = now.saturating_sub(frame.age);
         for delta in &frame.deltas {
             let news = match self.log.apply_delta(sender, delta, now) {

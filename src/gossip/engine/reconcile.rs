@@ -6,7 +6,7 @@ use rand::RngExt;
 
 use crate::{
     bucket::{Missing, Timestamp},
-    crdt::{Applied, RunId},
+    crdt::{Applied, Epoch, RunId},
     table::Charge,
 };
 
@@ -60,12 +60,13 @@ impl Engine {
         // A run that we know nothing of and that is no member has no cells left anywhere: it must not come back.
         for covered in step.covered {
             if self.peers.contains_key(&covered.run) || self.log.has_cells_of(covered.run) {
-                self.log.fill(covered.run, covered.from, covered.to);
+                let dropped = covered.dropped.map(Epoch::from_raw);
+                self.log.fill(covered.run, covered.from, covered.to, dropped);
             }
         }
         for held in step.theirs {
             if self.peers.contains_key(&held.run) || self.log.has_cells_of(held.run) {
-                let at = now.saturating_sub(Duration::from_secs(held.age_secs.into()));
+                let at = step.theirs_at.saturating_sub(Duration::from_secs(held.age_secs.into()));
                 self.log.note_in_step(held.run, held.version, at);
             }
         }
@@ -86,6 +87,7 @@ impl Engine {
             for cell in &record.cells {
                 // What the sender keeps only because it has not swept yet must not start a new life here.
                 if self.is_expired(cell.age_secs) && record.missing.unwrap_or_default() == Missing::default() {
+                    self.log.note_dropped(cell.run, cell.count.epoch);
                     continue;
                 }
                 match self.log.apply_record(record, cell, now) {

@@ -60,6 +60,8 @@ pub struct Covered {
     /// The last version.
     #[serde(with = "raw_version")]
     pub to: Version,
+    /// The latest epoch of which the sender dropped a cell, and so may not have told all.
+    pub dropped: Option<u32>,
 }
 
 /// Records, collected up to a length.

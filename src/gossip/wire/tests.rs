@@ -74,7 +74,8 @@ fn batch(elapsed: Duration, records: Vec<KeyRecord>) -> RecordBatch {
 
 fn a_message() -> impl Strategy<Value = SyncMessage> {
     let held = (a_run(), a_version(), short()).prop_map(|(run, version, age_secs)| HeldRun { run, version, age_secs });
-    let covered = (a_run(), a_version(), a_version()).prop_map(|(run, from, to)| Covered { run, from, to });
+    let covered =
+        (a_run(), a_version(), a_version()).prop_map(|(run, from, to)| Covered { run, from, to, dropped: None });
     prop_oneof![
         any::<u64>().prop_map(SyncMessage::Summary),
         Just(SyncMessage::InStep),

@@ -147,3 +147,21 @@ fn memory_comes_back_after_a_flood() {
         assert_eq!(remaining, if key % 100 == 0 { 5 } else { 10 }, "key {key}");
     }
 }
+
+#[test]
+fn a_table_that_nobody_drives_any_more_still_recycles() {
+    let cap = 1 << 12;
+    let (table, spec) = table_of(cap, true, Quota::per_second(10));
+    let now = Timestamp::from_millis(1_000);
+    for key in 0..4 * cap as u64 {
+        assert!(table.decide(&spec.rule(), digest(&spec, key), 1, now).allowed);
+    }
+    assert!(table.stats().untracked > 0, "what waits to be told is not recycled");
+    table.detach();
+    let (later, before) = (Timestamp::from_millis(2_000), table.stats().untracked);
+    for key in 0..4 * cap as u64 {
+        assert!(table.decide(&spec.rule(), digest(&spec, u64::MAX - key), 1, later).allowed);
+    }
+    assert_eq!(table.stats().untracked, before);
+    assert!(table.stats().keys <= cap as u64);
+}

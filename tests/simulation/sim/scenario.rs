@@ -93,6 +93,10 @@ impl Outcome {
         seconds.filter_map(|second| self.seconds.get(&(key, second))).map(|tally| tally.admitted).sum()
     }
 
+    pub fn tally_of(&self, key: &'static str) -> Tally {
+        self.keys.get(key).copied().unwrap_or_default()
+    }
+
     /// Of the first key.
     pub fn tally(&self) -> Tally {
         self.keys.values().next().copied().unwrap_or_default()

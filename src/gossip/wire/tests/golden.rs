@@ -79,7 +79,7 @@ fn every_step_of_anti_entropy_is_pinned() {
             cells: [cell(OTHER, 2, 1, 7, u32::MAX)].into_iter().collect(),
         },
     ];
-    let covered = Covered { run: RUN, from: Version::NONE, to: Version::from_raw(300) };
+    let covered = Covered { run: RUN, from: Version::NONE, to: Version::from_raw(300), dropped: Some(2) };
     let pinned = [
         (SyncMessage::Summary(0x0123_4567_89ab_cdef), "0301efcdab8967452301"),
         (SyncMessage::InStep, "0302"),
@@ -95,7 +95,7 @@ fn every_step_of_anti_entropy_is_pinned() {
         (
             SyncMessage::Done(vec![covered]),
             "0305018877665544332211\
-             00fb2c01",
+             00fb2c010102",
         ),
     ];
     for (message, bytes) in pinned {

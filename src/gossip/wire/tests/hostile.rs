@@ -177,10 +177,10 @@ fn more_runs_than_a_message_may_name_are_malformed() {
         body.extend(vec![0; each * usize::from(runs)]);
         body
     };
-    // Run, version, and age or version: ten bytes at their shortest.
-    for number in [3, 5] {
-        assert!(SyncMessage::decode(&list(number, many - 1, 10)).is_ok());
-        assert_eq!(SyncMessage::decode(&list(number, many, 10)), Err(FrameError::Malformed));
+    // Run, version and age; run, two versions and no epoch: at their shortest.
+    for (number, each) in [(3, 10), (5, 11)] {
+        assert!(SyncMessage::decode(&list(number, many - 1, each)).is_ok());
+        assert_eq!(SyncMessage::decode(&list(number, many, each)), Err(FrameError::Malformed));
     }
 }
 

@@ -124,6 +124,7 @@ fn the_longest_lists_of_runs_fit_and_are_cut_there() {
         run: RunId::from_raw(run),
         from: Version::from_raw(u64::MAX),
         to: Version::from_raw(u64::MAX),
+        dropped: Some(u32::MAX),
     };
     let many = MAX_RUNS as u64 + 100;
     let body = SyncMessage::Versions((0..many).map(held).collect()).encode();
