@@ -211,11 +211,17 @@ fn a_newcomer_to_a_million_keys_enforces_the_busy_ones_first() {
     assert!(ready < Duration::from_secs(30), "{ready:?}");
 }
 
+/// `PEERLIMIT_NODES=300` measures that size alone.
+fn sizes() -> Vec<usize> {
+    let one = std::env::var("PEERLIMIT_NODES").ok().and_then(|nodes| nodes.parse().ok());
+    one.map_or_else(|| vec![100, 300, 1000], |nodes| vec![nodes])
+}
+
 /// The figures of DESIGN.md: `cargo test --release --test simulation scale -- --ignored --nocapture`.
 #[test]
 #[ignore = "takes minutes: cargo test --release --test simulation scale -- --ignored --nocapture"]
 fn figures_of_a_hundred_to_a_thousand_nodes() {
-    for nodes in [100, 300, 1000] {
+    for nodes in sizes() {
         println!("{}", measure(nodes, 1));
     }
 }
