@@ -168,7 +168,7 @@ impl Builder {
     }
 
     /// When idle keys go: `key_ttl` after they were last used, and full again, looked for every `sweep_interval`. A
-    /// bucket that is not full stays. From 1 s to 365 days, and from 10 ms to a day. Default: 600 s, 60 s.
+    /// bucket that is not full stays. Set it alike on all members. From 1 s to 365 days, and from 10 ms to a day. Default: 600 s, 60 s.
     pub fn evict_idle(mut self, key_ttl: Duration, sweep_interval: Duration) -> Self {
         self.sweeping = Some(Sweeping { key_ttl, interval: sweep_interval });
         self

@@ -153,7 +153,8 @@ impl Limiter {
     /// finds nobody. Use it for a readiness probe. A local limiter is ready at once.
     ///
     /// Before, decisions are made as by a node alone, so each key gets a fresh burst. Where peers are found and none
-    /// answers, it resolves after about two seconds; where a transfer does not come to its end, after about ten.
+    /// answers, it resolves after about two seconds; where a transfer does not come to its end, or discovery fails
+    /// altogether, after about ten.
     pub async fn ready(&self) {
         if let Some(node) = &self.shared.node {
             node.ready().await;
@@ -166,7 +167,7 @@ impl Limiter {
         self.shared.node.as_ref().is_none_or(Node::is_ready)
     }
 
-    /// The members that this node holds alive, itself included and first. At most a quarter of a second old.
+    /// The members that this node holds alive, itself included and first. At most half a second old.
     #[must_use]
     pub fn members(&self) -> Vec<Member> {
         let Some(node) = &self.shared.node else { return Vec::new() };
