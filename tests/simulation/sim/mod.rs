@@ -16,7 +16,7 @@ pub mod scenario;
 
 use std::{
     fmt,
-    panic::{AssertUnwindSafe, catch_unwind},
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::{
         Mutex,
         atomic::{AtomicU64, Ordering},
@@ -46,13 +46,19 @@ pub fn play_long(scenario: &Scenario) {
 /// bound.
 pub fn play_bar(bar: &Bar) {
     let worst = Mutex::new(Worst::default());
-    play_with(&bar.scenario, BAR_SEEDS, |outcome| {
-        let total = outcome.total();
-        worst.lock().expect("nobody panics with it").add(&total);
-        bar.check(outcome.seed, &total);
-        outcome.check_bound();
-    });
+    let played = catch_unwind(AssertUnwindSafe(|| {
+        play_with(&bar.scenario, BAR_SEEDS, |outcome| {
+            let total = outcome.total();
+            worst.lock().expect("nobody panics with it").add(&total);
+            bar.check(outcome.seed, &total);
+            outcome.check_bound();
+        });
+    }));
+    // Also, and above all, of those that miss a bar.
     println!("{}: {}", bar.scenario.name, worst.into_inner().expect("nobody panics with it"));
+    if let Err(failure) = played {
+        resume_unwind(failure);
+    }
 }
 
 /// The worst over all seeds.
