@@ -30,7 +30,7 @@ use scenario::{Outcome, Scenario};
 /// Seeds that a promise is played with where the environment does not say.
 const PROMISE_SEEDS: u64 = 200;
 /// Seeds that a bar is played with where the environment does not say.
-const BAR_SEEDS: u64 = 20;
+const BAR_SEEDS: u64 = 10;
 
 /// Plays a promise with many seeds on all cores.
 pub fn play(scenario: &Scenario) {
