@@ -15,6 +15,16 @@ impl Tat {
     /// A bucket that was never touched.
     pub const FULL: Self = Self(0);
 
+    /// From what [`Tat::raw`] gave.
+    pub(crate) const fn from_raw(raw: u64) -> Self {
+        Self(raw)
+    }
+
+    /// The form in which a table keeps it.
+    pub(crate) const fn raw(self) -> u64 {
+        self.0
+    }
+
     /// Whether the bucket has been full at least since `since`.
     pub const fn is_full_since(self, since: Timestamp) -> bool {
         self.0 <= since.ticks()

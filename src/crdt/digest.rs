@@ -2,11 +2,12 @@
 
 use siphasher::sip128::{Hasher128, SipHasher13};
 use std::{fmt, hash::Hasher};
+use xxhash_rust::xxh3::xxh3_128_with_secret;
 
-/// The 128-bit keyed digest of a key inside its scope (SipHash-1-3-128, Aumasson and Bernstein).
+/// The 128-bit keyed digest of a key inside its scope.
 ///
-/// Equal on every member and platform. Two keys of one scope collide with a probability of 2^-128 a pair, and whoever
-/// does not know the [`DigestKey`] cannot aim for a collision.
+/// Equal on every member and platform. Two keys of one scope collide with a probability of 2^-128 a pair. Who can aim for
+/// a collision depends on the [`DigestKey`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u64; 2]);
 
@@ -23,6 +24,11 @@ impl Digest {
     /// The wire form.
     pub fn to_bytes(self) -> [u8; Self::LEN] {
         (u128::from(self.0[0]) | u128::from(self.0[1]) << 64).to_le_bytes()
+    }
+
+    /// From [`Digest::word`] and [`Digest::other_word`].
+    pub(crate) const fn from_words(word: u64, other: u64) -> Self {
+        Self([word, other])
     }
 
     /// 64 uniformly distributed bits, the hash under which a table files it.
@@ -66,7 +72,11 @@ impl fmt::Debug for ScopeId {
 
 /// The key of all digests of a cluster. Members with different keys share no bucket.
 #[derive(Clone, Copy)]
-pub struct DigestKey([u64; 2]);
+pub struct DigestKey {
+    words: [u64; 2],
+    /// Whether digests withstand somebody who works at breaking them.
+    is_secret: bool,
+}
 
 impl fmt::Debug for DigestKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -75,8 +85,20 @@ impl fmt::Debug for DigestKey {
 }
 
 impl DigestKey {
-    /// The key of a cluster that has no secret. It is public, so it protects nobody from aimed collisions.
-    pub const PUBLIC: Self = Self([0x7065_6572_6c69_6d69, 0x745f_6469_6765_7374]);
+    /// The key of a cluster that has no secret. It is public, so it protects nobody from aimed collisions, and the digest may
+    /// be a fast one: XXH3-128 (Collet), with a secret of its own for each scope.
+    pub const PUBLIC: Self = Self { words: [0x7065_6572_6c69_6d69, 0x745f_6469_6765_7374], is_secret: false };
+
+    /// A key that outsiders do not know. Digests are SipHash-1-3-128 (Aumasson and Bernstein) then, which is made to
+    /// withstand somebody who chooses the input and sees what comes of it.
+    pub const fn secret(words: [u64; 2]) -> Self {
+        Self { words, is_secret: true }
+    }
+
+    /// A key for one process that tells no digest to anybody: fast, and nobody knows what to aim at.
+    pub const fn private(words: [u64; 2]) -> Self {
+        Self { words, is_secret: false }
+    }
 
     /// The wire form of a scope's name.
     pub fn scope_id(&self, name: &str) -> ScopeId {
@@ -85,12 +107,12 @@ impl DigestKey {
 
     /// The hasher for the keys of one scope.
     pub fn hasher(&self, scope: &str) -> KeyHasher {
-        let Digest([k0, k1]) = self.derive(b"key space", scope);
-        KeyHasher { keyed: SipHasher13::new_with_keys(k0, k1) }
+        let seed = self.derive(b"key space", scope).0;
+        if self.is_secret { KeyHasher::keyed(seed) } else { KeyHasher::fast(seed) }
     }
 
     fn derive(&self, purpose: &[u8], name: &str) -> Digest {
-        let mut hasher = SipHasher13::new_with_keys(self.0[0], self.0[1]);
+        let mut hasher = SipHasher13::new_with_keys(self.words[0], self.words[1]);
         hasher.write(purpose);
         hasher.write(&[0]);
         hasher.write(name.as_bytes());
@@ -99,17 +121,49 @@ impl DigestKey {
 }
 
 /// Turns the keys of one scope into digests. Digests of different scopes share no space, so equal keys never meet.
-#[derive(Clone, Copy)]
-pub struct KeyHasher {
-    keyed: SipHasher13,
+#[derive(Clone)]
+pub struct KeyHasher(Algorithm);
+
+#[derive(Clone)]
+#[allow(clippy::large_enum_variant, reason = "there is one for each scope, and a pointer would cost every decision")]
+enum Algorithm {
+    /// XXH3-128 with this secret.
+    Fast([u8; SECRET_LEN]),
+    Keyed(SipHasher13),
 }
 
+/// Length of XXH3's default secret.
+const SECRET_LEN: usize = 192;
+
 impl KeyHasher {
+    fn keyed([k0, k1]: [u64; 2]) -> Self {
+        Self(Algorithm::Keyed(SipHasher13::new_with_keys(k0, k1)))
+    }
+
+    /// The secret is SipHash-1-3-128 over the numbers from 0 on, as little-endian words.
+    fn fast([k0, k1]: [u64; 2]) -> Self {
+        let stretch = SipHasher13::new_with_keys(k0, k1);
+        let mut secret = [0; SECRET_LEN];
+        for (number, part) in secret.chunks_exact_mut(Digest::LEN).enumerate() {
+            let (low, high) = stretch.hash(&(number as u64).to_le_bytes()).as_u64();
+            part.copy_from_slice(&Digest([low, high]).to_bytes());
+        }
+        Self(Algorithm::Fast(secret))
+    }
+
     /// The digest of `key`, which may be of any length, also empty.
     #[inline]
     pub fn digest(&self, key: &[u8]) -> Digest {
-        let (low, high) = self.keyed.hash(key).as_u64();
-        Digest([low, high])
+        match &self.0 {
+            Algorithm::Fast(secret) => {
+                let both = xxh3_128_with_secret(key, secret);
+                Digest([both as u64, (both >> 64) as u64])
+            }
+            Algorithm::Keyed(keyed) => {
+                let (low, high) = keyed.hash(key).as_u64();
+                Digest([low, high])
+            }
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use std::{net::SocketAddr, sync::Arc};
 use crate::{
     bucket::{Decision, Quota},
     crdt::DigestKey,
-    net::{Clock, Node, NodeStats},
+    net::{Clock, Node, NodeStats, unguessable_u64},
     table::{ScopeSpec, Table, TableOptions},
 };
 
@@ -89,9 +89,9 @@ impl Limiter {
     /// As [`Limiter::local`], with a clock of your own: a [`ManualClock`](crate::ManualClock) in tests.
     pub fn local_with_clock(quota: Quota, clock: impl Into<Clock>) -> Self {
         let table = Arc::new(Table::new(TableOptions { max_keys: DEFAULT_MAX_KEYS, publish: false }));
-        let spec = first_scope(&table, &DigestKey::PUBLIC, quota);
-        let shared =
-            Shared { table, clock: clock.into(), digest_key: DigestKey::PUBLIC, name: "local".into(), node: None };
+        let digest_key = DigestKey::private([unguessable_u64(), unguessable_u64()]);
+        let spec = first_scope(&table, &digest_key, quota);
+        let shared = Shared { table, clock: clock.into(), digest_key, name: "local".into(), node: None };
         Self::assemble(spec, shared)
     }
 
@@ -122,6 +122,24 @@ impl Limiter {
         self.default.check_n(key, cost)
     }
 
+    /// Decides on one permit of each key, and consumes those that pass. The answers come in the order of the keys; a key that
+    /// is there twice is decided twice.
+    ///
+    /// Each key is decided by itself: some may pass and others not. For keys that are not in the processor's caches this
+    /// takes a fraction of the time that single calls take, because their memory is waited for together.
+    ///
+    /// ```
+    /// use peerlimit::{Limiter, Quota};
+    ///
+    /// let limiter = Limiter::local(Quota::per_minute(1));
+    /// let decisions = limiter.check_many(&["a", "b", "a"]);
+    /// assert_eq!(decisions.iter().map(|d| d.allowed).collect::<Vec<_>>(), [true, true, false]);
+    /// ```
+    #[must_use = "a decision that nobody looks at limits nothing"]
+    pub fn check_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Decision> {
+        self.default.check_many(keys)
+    }
+
     /// What [`check`](Self::check) would say now. Changes nothing; `remaining` is what is there before any permit is
     /// taken.
     #[inline]
@@ -137,7 +155,7 @@ impl Limiter {
     ///
     /// # Panics
     ///
-    /// At the 65,537th different name. Scopes are for kinds of limits; a tenant or user is a key.
+    /// At the 32,769th different name. Scopes are for kinds of limits; a tenant or user is a key.
     #[must_use]
     pub fn scope(&self, name: &str, quota: Quota) -> Scope {
         Scope::new(&self.shared, name, quota)

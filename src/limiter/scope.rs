@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::{
     bucket::{Decision, Quota},
     table::ScopeSpec,
@@ -30,6 +32,9 @@ impl Scope {
     pub(super) fn from_spec(spec: Arc<ScopeSpec>, shared: &Arc<Shared>) -> Self {
         Self { spec, shared: Arc::clone(shared) }
     }
+
+    /// Keys that are looked up together: about as many lines of memory as a core waits for at once.
+    const AT_ONCE: usize = 16;
 
     /// Its name.
     #[must_use]
@@ -60,8 +65,25 @@ impl Scope {
     #[inline]
     pub fn check_n(&self, key: impl AsRef<[u8]>, cost: u64) -> Decision {
         let digest = self.spec.hasher().digest(key.as_ref());
+        // In this order: while the clock is read, the bucket comes from memory.
+        let place = self.shared.table.place(digest);
         let now = self.shared.clock.now();
-        self.shared.table.decide(&self.spec.rule(), digest, cost, now)
+        self.shared.table.decide_at(&place, &self.spec.rule(), cost, now)
+    }
+
+    /// As [`Limiter::check_many`](super::Limiter::check_many), in this scope.
+    pub fn check_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Decision> {
+        let table = &self.shared.table;
+        let mut decisions = Vec::with_capacity(keys.len());
+        for keys in keys.chunks(Self::AT_ONCE) {
+            // All of them are looked up before the first is decided, so their memory is waited for together.
+            let look_up = |key: &K| table.place(self.spec.hasher().digest(key.as_ref()));
+            let places: SmallVec<[_; Self::AT_ONCE]> = keys.iter().map(look_up).collect();
+            let rule = self.spec.rule();
+            let now = self.shared.clock.now();
+            decisions.extend(places.iter().map(|place| table.decide_at(place, &rule, 1, now)));
+        }
+        decisions
     }
 
     /// As [`Limiter::peek`](super::Limiter::peek), in this scope.

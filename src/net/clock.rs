@@ -5,7 +5,7 @@ use std::{
     fmt,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -24,33 +24,88 @@ enum Source {
     Manual(ManualClock),
 }
 
-#[derive(Debug)]
+/// The operating system's monotonic clock, read through the processor's counter.
+///
+/// To ask the operating system takes two to three times as long as reading the counter. But counters differ from what they
+/// are taken for: a little all the time, and much when a virtual machine moves. So the counter only carries the time on from
+/// when the operating system was last asked, a millisecond ago at most. Where there is no such counter, quanta asks the
+/// operating system each time.
 struct System {
+    counter: quanta::Clock,
+    /// The counter at the start.
+    counter_start: u64,
     start: Instant,
-    /// The latest time that any thread has read, as far as it was worth writing down. On a line of its own: all
-    /// threads read it.
-    latest: CachePadded<AtomicU64>,
+    /// What the counter is behind the operating system, modulo 2^64. On a line of their own, as all threads read them.
+    shared: CachePadded<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    behind: AtomicU64,
+    /// The latest time that any thread has read, as far as it was worth writing down.
+    latest: AtomicU64,
 }
 
 impl Clock {
     /// Steps in which `latest` moves. Small against every quota, large against the cost of sharing a cache line.
     const LATEST_STEP: u64 = 1_000_000;
 
-    /// The operating system's monotonic clock, starting now.
+    /// The operating system's monotonic clock, starting now. The first call in a process may take 200 ms, to find out how fast
+    /// the processor's counter runs.
     pub fn system() -> Self {
-        Self(Source::System(Arc::new(System { start: Instant::now(), latest: CachePadded::default() })))
+        let counter = quanta::Clock::new();
+        let counter_start = counter.raw();
+        let system = System { counter, counter_start, start: Instant::now(), shared: CachePadded::default() };
+        Self(Source::System(Arc::new(system)))
     }
 
     /// The time now. It never goes back by more than a millisecond, whatever the operating system's clock does.
     #[inline]
     pub fn now(&self) -> Timestamp {
         match &self.0 {
-            Source::System(system) => {
-                let read = u64::try_from(system.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-                Timestamp::from_nanos(never_back(&system.latest, read))
-            }
+            Source::System(system) => Timestamp::from_nanos(system.now()),
             Source::Manual(manual) => manual.now(),
         }
+    }
+}
+
+impl System {
+    /// Longest time between two readings of the counter that count as one.
+    const AT_ONCE: u64 = 5_000;
+
+    #[inline]
+    fn now(&self) -> u64 {
+        // Relaxed: only the values matter, and stale ones are at most one step off.
+        let read = self.counted().wrapping_add(self.shared.behind.load(Relaxed));
+        let latest = self.shared.latest.load(Relaxed);
+        if read.wrapping_sub(latest) < Clock::LATEST_STEP { read } else { self.ask() }
+    }
+
+    #[inline]
+    fn counted(&self) -> u64 {
+        self.counter.delta_as_nanos(self.counter_start, self.counter.raw())
+    }
+
+    /// Asks the operating system, and notes what the counter is behind it.
+    #[cold]
+    fn ask(&self) -> u64 {
+        let mut now = 0;
+        // Another thread may get the processor in between; what was read before and after does not belong together then.
+        for _ in 0..3 {
+            let before = self.counted();
+            now = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            if self.counted().wrapping_sub(before) <= Self::AT_ONCE {
+                self.shared.behind.store(now.wrapping_sub(before), Relaxed);
+                break;
+            }
+        }
+        never_back(&self.shared.latest, now)
+    }
+}
+
+impl fmt::Debug for System {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("System").field("now", &Duration::from_nanos(self.now())).finish_non_exhaustive()
     }
 }
 
@@ -59,9 +114,9 @@ impl Clock {
 #[inline]
 fn never_back(latest: &AtomicU64, read: u64) -> u64 {
     // Relaxed: only the value matters, and a stale one is at most one step off.
-    let seen = latest.load(Ordering::Relaxed);
+    let seen = latest.load(Relaxed);
     if read.saturating_sub(seen) >= Clock::LATEST_STEP {
-        latest.fetch_max(read, Ordering::Relaxed);
+        latest.fetch_max(read, Relaxed);
     }
     read.max(seen)
 }
@@ -98,12 +153,12 @@ impl ManualClock {
     pub fn advance(&self, by: Duration) {
         let by = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
         // Relaxed: whoever needs an order between this and a decision has it by other means.
-        let moved = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| Some(now.saturating_add(by)));
+        let moved = self.0.fetch_update(Relaxed, Relaxed, |now| Some(now.saturating_add(by)));
         debug_assert!(moved.is_ok(), "the update always has a value");
     }
 
     fn now(&self) -> Timestamp {
-        Timestamp::from_nanos(self.0.load(Ordering::Relaxed))
+        Timestamp::from_nanos(self.0.load(Relaxed))
     }
 }
 

@@ -12,6 +12,6 @@ mod sockets;
 mod streams;
 
 pub use clock::{Clock, ManualClock};
-pub(crate) use entropy::random_u64;
+pub(crate) use entropy::{random_u64, unguessable_u64};
 pub(crate) use node::{Node, NodeStats};
 pub(crate) use sockets::Sockets;

@@ -1,14 +1,30 @@
 //! The buckets of one node, as the hot path sees them.
 //!
-//! `digest -> bucket {TAT, unsent}` in shards. A decision locks one shard for the time of one probe, moves the TAT,
-//! and adds what it admitted to `unsent`; the first unsent permit since the last flush puts the digest on the shard's
-//! dirty list, and enough of them on its urgent list. The gossip task drains these lists and moves TATs by news from
-//! peers.
+//! `digest -> bucket {TAT, unsent}` in groups of four on two neighbouring cache lines, each group under a lock of one
+//! bit. A decision takes that lock for one probe, moves the TAT, and adds what it admitted to `unsent`; the first unsent
+//! permit since the last flush marks the group as dirty, and enough of them as urgent. The gossip task collects from
+//! marked groups, and moves TATs by news from peers.
 //!
 //! The table knows nothing of counts or peers: it may drop a bucket that is full, and no count is touched.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `group` | four buckets and their lock |
+//! | `index` | which group a digest belongs to: linear hashing, growth, overflow |
+//! | `groups`, `overflow` | where groups live |
+//! | `marks` | which groups have something to tell |
+//! | `eviction` | sweep, and room at the cap |
+//! | `scopes` | quotas under names |
 
+mod coarse_time;
+mod eviction;
+mod group;
+mod groups;
+mod index;
+mod marks;
+mod overflow;
+mod prefetch;
 mod scopes;
-mod shard;
 
 #[cfg(test)]
 mod tests;
@@ -16,27 +32,30 @@ mod tests;
 use std::{
     sync::{
         OnceLock,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use crossbeam_utils::CachePadded;
-use parking_lot::{Mutex, MutexGuard};
 
 use crate::{
     bucket::{Decision, Gcra, Missing, Tat, Timestamp},
     crdt::Digest,
 };
 
+pub use eviction::SweepPosition;
+pub use index::Place;
 pub use scopes::{ScopeIndex, ScopeSpec, Scopes};
-pub use shard::Unsent;
-use shard::{Listing, Shard};
+
+use group::{Slot, Wants};
+use index::{Chain, Index};
+use marks::Marks;
 
 /// How large a table may grow, and whether anybody collects what it admits.
 #[derive(Clone, Copy, Debug)]
 pub struct TableOptions {
-    /// Most buckets that the table holds, divided among the 256 shards. At least one for each.
+    /// Most buckets that the table holds.
     pub max_keys: usize,
     /// Whether admissions are kept as unsent for a gossip task. Without one they would pile up.
     pub publish: bool,
@@ -51,6 +70,20 @@ pub struct Rule {
     pub gcra: Gcra,
     /// Ticks of slack that one unsent permit outweighs: beyond that a key is urgent. 0 where there is nobody to tell.
     pub push_weight: u64,
+}
+
+/// Permits admitted here that no peer was told of yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unsent {
+    /// The scope of the key.
+    pub scope: ScopeIndex,
+    /// The key.
+    pub digest: Digest,
+    /// How many; never 0.
+    pub permits: u64,
+    /// How long ago the first of them was admitted: a little less than that, and much less if it was more than a
+    /// second.
+    pub age: Duration,
 }
 
 /// What peers said of one bucket.
@@ -78,16 +111,21 @@ impl Charge {
 
 /// All buckets of one node, of all scopes.
 pub struct Table {
-    shards: Box<[CachePadded<Mutex<Shard>>]>,
+    index: Index,
+    max_keys: u64,
     scopes: Scopes,
     /// Whether somebody collects what is admitted. Relaxed: it changes once, and what is kept for nobody is ignored.
     publish: AtomicBool,
-    /// Of one shard. Keys spread evenly enough that the shards fill up together.
-    max_keys: usize,
-    /// Set when a key became urgent, cleared by the drain. Pairs the hot path with the gossip task: see `mark_urgent`.
-    urgent: AtomicBool,
+    /// Groups with a bucket that has unsent permits.
+    dirty: Marks,
+    /// Groups with a bucket whose unsent permits are urgent.
+    urgent: Marks,
+    /// Set when a key became urgent, cleared by the drain. Pairs the hot path with the gossip task: see `raise_urgent`.
+    any_urgent: CachePadded<AtomicBool>,
     wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
-    counters: Counters,
+    counters: CachePadded<Counters>,
+    /// Where the next search for a bucket to recycle begins.
+    hand: CachePadded<AtomicUsize>,
 }
 
 #[derive(Default)]
@@ -112,21 +150,21 @@ pub struct TableStats {
 }
 
 impl Table {
-    /// Shards of every table: enough that two threads rarely meet, few enough that a drain touches them all in
-    /// microseconds.
-    const SHARDS: usize = 256;
-
     /// An empty table.
     pub fn new(options: TableOptions) -> Self {
-        let shards = (0..Self::SHARDS).map(|_| CachePadded::new(Mutex::new(Shard::default())));
+        let max_keys = options.max_keys.max(1);
+        let most_groups = Index::homes_for(max_keys);
         Self {
-            shards: shards.collect(),
+            index: Index::new(max_keys),
+            max_keys: max_keys as u64,
             scopes: Scopes::default(),
             publish: AtomicBool::new(options.publish),
-            max_keys: (options.max_keys / Self::SHARDS).max(1),
-            urgent: AtomicBool::new(false),
+            dirty: Marks::new(most_groups),
+            urgent: Marks::new(most_groups),
+            any_urgent: CachePadded::default(),
             wake: OnceLock::new(),
-            counters: Counters::default(),
+            counters: CachePadded::default(),
+            hand: CachePadded::default(),
         }
     }
 
@@ -154,55 +192,67 @@ impl Table {
         let _already_set = self.wake.set(Box::new(wake));
     }
 
+    /// Looks up where `digest` belongs, and asks for the memory there without waiting for it. So whoever looks up early, before the
+    /// clock is read or some decisions ahead, waits less.
+    #[inline]
+    pub fn place(&self, digest: Digest) -> Place<'_> {
+        self.index.place(digest)
+    }
+
     /// Decides on `cost` permits and consumes them if they pass.
     #[inline]
     pub fn decide(&self, rule: &Rule, digest: Digest, cost: u64, now: Timestamp) -> Decision {
-        let mut shard = self.shard(digest).lock();
-        let Some(bucket) = shard.find(digest) else {
-            return self.decide_unknown(shard, rule, digest, cost, now);
+        self.decide_at(&self.place(digest), rule, cost, now)
+    }
+
+    /// As [`Table::decide`], of a digest that was looked up.
+    // Always inlined: most callers want one field of the decision, and the others cost a division.
+    #[inline(always)]
+    pub fn decide_at<'t>(&'t self, place: &Place<'t>, rule: &Rule, cost: u64, now: Timestamp) -> Decision {
+        let chain = self.index.lock(place);
+        let Some(slot) = chain.find(place.digest()) else {
+            return self.decide_unknown(chain, rule, place.digest(), cost, now);
         };
-        let Some(tat) = rule.gcra.admit(bucket.tat, now, cost) else {
-            return rule.gcra.refused(bucket.tat, now, cost);
+        let tat = slot.tat();
+        let Some(admitted) = rule.gcra.admit(tat, now, cost) else {
+            drop(chain);
+            return rule.gcra.refused(tat, now, cost);
         };
         // A request that costs nothing touches nothing.
         if cost != 0 {
-            bucket.tat = tat;
+            slot.set_tat(admitted);
+            if self.publishes() {
+                let wants = slot.add_unsent(cost, rule, now);
+                self.mark(chain, wants);
+            }
         }
-        if cost != 0 && self.publishes() {
-            let listing = bucket.add_unsent(cost, rule, now);
-            self.list(shard, listing, digest);
-        }
-        rule.gcra.allowed(tat, now)
+        rule.gcra.allowed(admitted, now)
     }
 
     #[cold]
-    fn decide_unknown(
-        &self,
-        mut shard: MutexGuard<'_, Shard>,
-        rule: &Rule,
-        digest: Digest,
-        cost: u64,
-        now: Timestamp,
-    ) -> Decision {
-        let Some(tat) = rule.gcra.admit(Tat::FULL, now, cost) else {
+    fn decide_unknown(&self, chain: Chain<'_>, rule: &Rule, digest: Digest, cost: u64, now: Timestamp) -> Decision {
+        let Some(admitted) = rule.gcra.admit(Tat::FULL, now, cost) else {
             return rule.gcra.refused(Tat::FULL, now, cost);
         };
         // A full bucket says nothing that its absence does not say.
         if cost != 0
-            && let Some(bucket) = self.insert(&mut shard, rule.scope, digest, now)
+            && let Some(slot) = self.insert(&chain, rule.scope, digest, now)
         {
-            bucket.tat = tat;
+            slot.set_tat(admitted);
             if self.publishes() {
-                let listing = bucket.add_unsent(cost, rule, now);
-                self.list(shard, listing, digest);
+                let wants = slot.add_unsent(cost, rule, now);
+                self.mark(chain, wants);
+            } else {
+                drop(chain);
             }
+            self.grow();
         }
-        rule.gcra.allowed(tat, now)
+        rule.gcra.allowed(admitted, now)
     }
 
     /// What [`Table::decide`] would say. Changes nothing.
     pub fn peek(&self, rule: &Rule, digest: Digest, cost: u64, now: Timestamp) -> Decision {
-        let tat = self.shard(digest).lock().find(digest).map_or(Tat::FULL, |bucket| bucket.tat);
+        let tat = self.index.lock(&self.place(digest)).find(digest).map_or(Tat::FULL, |slot| slot.tat());
         match rule.gcra.admit(tat, now, cost) {
             // A peek consumes nothing, so it reports the bucket as it is.
             Some(_) => rule.gcra.allowed(tat, now),
@@ -218,12 +268,12 @@ impl Table {
         // The later of two estimates that each never over-charge.
         let moved =
             |tat| gcra.charge(tat, charge.as_of, charge.permits).max(gcra.raise(tat, charge.as_of, charge.missing));
-        let mut shard = self.shard(digest).lock();
-        if let Some(bucket) = shard.find(digest) {
-            bucket.tat = moved(bucket.tat);
-            if bucket.unsent() != 0 && self.publishes() {
-                let listing = bucket.relist(rule, now);
-                self.list(shard, listing, digest);
+        let chain = self.index.lock(&self.place(digest));
+        if let Some(slot) = chain.find(digest) {
+            slot.set_tat(moved(slot.tat()));
+            if slot.unsent() != 0 && self.publishes() {
+                let wants = Wants { flush: false, push: slot.becomes_urgent(rule, now) };
+                self.mark(chain, wants);
             }
             return;
         }
@@ -231,8 +281,10 @@ impl Table {
         if tat.is_full_since(now) {
             return;
         }
-        if let Some(bucket) = self.insert(&mut shard, rule.scope, digest, now) {
-            bucket.tat = tat;
+        if let Some(slot) = self.insert(&chain, rule.scope, digest, now) {
+            slot.set_tat(tat);
+            drop(chain);
+            self.grow();
         }
     }
 
@@ -240,81 +292,70 @@ impl Table {
     ///
     /// These will travel as a delta of their own; a level that held them too would charge them twice.
     pub fn missing(&self, gcra: &Gcra, digest: Digest, now: Timestamp) -> Missing {
-        match self.shard(digest).lock().find(digest) {
-            Some(bucket) => gcra.missing_besides(bucket.tat, now, bucket.unsent()),
+        match self.index.lock(&self.place(digest)).find(digest) {
+            Some(slot) => gcra.missing_besides(slot.tat(), now, slot.unsent()),
             None => Missing::default(),
         }
     }
 
     /// Whether a bucket is full, or not there, which is the same.
     pub fn is_full(&self, digest: Digest, now: Timestamp) -> bool {
-        self.shard(digest).lock().find(digest).is_none_or(|bucket| bucket.tat.is_full_since(now))
+        self.index.lock(&self.place(digest)).find(digest).is_none_or(|slot| slot.tat().is_full_since(now))
     }
 
     /// Takes the unsent permits of all keys that became urgent since the last drain.
     pub fn drain_urgent(&self, now: Timestamp, into: &mut Vec<Unsent>) {
-        // Acquire pairs with the Release in `mark_urgent`: what was listed before the flag rose is seen below; what
-        // is listed later raises it again.
-        if !self.urgent.swap(false, Ordering::AcqRel) {
-            return;
-        }
-        for shard in &self.shards {
-            shard.lock().drain_urgent(now, into);
+        // Acquire pairs with the Release in `raise_urgent`: what was marked before the flag rose is seen below; what
+        // is marked later raises it again.
+        if self.any_urgent.swap(false, Ordering::AcqRel) {
+            self.collect(&self.urgent, 0, usize::MAX, into, |slot| slot.is_urgent().then(|| slot.take_unsent(now))?);
         }
     }
 
     /// Takes the unsent permits of all keys.
     pub fn drain_dirty(&self, now: Timestamp, into: &mut Vec<Unsent>) {
-        self.urgent.store(false, Ordering::Release);
+        self.any_urgent.store(false, Ordering::Release);
         self.drain_dirty_from(0, usize::MAX, now, into);
     }
 
-    /// Takes the unsent permits of the keys in the shards from `shard` on, until `into` holds at least `enough`.
-    /// Returns the shard to go on with, or `None` after the last one.
+    /// Takes the unsent permits of keys, from the place `from` of all on, until `into` holds at least `enough`. Returns
+    /// the place to go on from, or `None` at the end.
     pub fn drain_dirty_from(
         &self,
-        shard: usize,
+        from: usize,
         enough: usize,
         now: Timestamp,
         into: &mut Vec<Unsent>,
     ) -> Option<usize> {
-        for (index, shard) in self.shards.iter().enumerate().skip(shard) {
+        self.collect(&self.dirty, from, enough, into, |slot| slot.take_unsent(now))
+    }
+
+    /// Takes marks, a word at a time from the word `from` on, and what `take` finds in the groups marked.
+    fn collect(
+        &self,
+        marks: &Marks,
+        from: usize,
+        enough: usize,
+        into: &mut Vec<Unsent>,
+        take: impl Fn(Slot<'_>) -> Option<Unsent>,
+    ) -> Option<usize> {
+        for word in from..self.index.len().div_ceil(Marks::PER_WORD) {
             if into.len() >= enough {
-                return Some(index);
+                return Some(word);
             }
-            shard.lock().drain_dirty(now, into);
+            let mut marked = marks.take(word);
+            while marked != 0 {
+                let group = word * Marks::PER_WORD + marked.trailing_zeros() as usize;
+                into.extend(self.index.lock_home(group).slots().filter_map(&take));
+                marked &= marked - 1;
+            }
         }
         None
     }
 
     /// Whether a key became urgent since the last drain. A partial drain may have taken it already.
     pub fn is_urgent(&self) -> bool {
-        self.urgent.load(Ordering::Acquire)
-    }
-
-    /// Looks at the next `buckets` places of one shard, and drops those that have been full for `idle`. Successive
-    /// calls visit all shards in turn; one call holds one lock for the time of `buckets` places.
-    ///
-    /// Returns the position to continue from.
-    pub fn sweep(&self, from: SweepPosition, buckets: usize, idle: Duration, now: Timestamp) -> SweepPosition {
-        let full_since = now.saturating_sub(idle);
-        // Before the clock has run for `idle`, nothing can have been idle for so long.
-        if full_since == Timestamp::ZERO {
-            return SweepPosition { shard: 0, place: 0 };
-        }
-        let Some(shard) = self.shards.get(from.shard) else {
-            return SweepPosition::default();
-        };
-        let mut shard = shard.lock();
-        let (dropped, next) = shard.sweep(from.place, buckets, full_since, self.publishes());
-        drop(shard);
-        self.counters.keys.fetch_sub(dropped, Ordering::Relaxed);
-        self.counters.idle.fetch_add(dropped, Ordering::Relaxed);
-        match next {
-            Some(place) => SweepPosition { place, ..from },
-            None if from.shard + 1 < self.shards.len() => SweepPosition { shard: from.shard + 1, place: 0 },
-            None => SweepPosition::default(),
-        }
+        self.any_urgent.load(Ordering::Acquire)
     }
 
     /// Counters so far. Relaxed: the figures need not agree with each other.
@@ -327,43 +368,44 @@ impl Table {
         }
     }
 
-    fn shard(&self, digest: Digest) -> &Mutex<Shard> {
-        // The map inside a shard uses `word`, so the shard is chosen by bits independent of it.
-        &self.shards[(digest.other_word() % Self::SHARDS as u64) as usize]
-    }
-
-    fn insert<'s>(
-        &self,
-        shard: &'s mut Shard,
-        scope: ScopeIndex,
-        digest: Digest,
-        now: Timestamp,
-    ) -> Option<&'s mut shard::Bucket> {
-        if shard.len() >= self.max_keys {
-            if !shard.recycle(&self.scopes, now, self.publishes()) {
-                self.counters.untracked.fetch_add(1, Ordering::Relaxed);
-                return None;
+    /// Makes room for the keys to come. The caller holds no lock.
+    fn grow(&self) {
+        let keys = usize::try_from(self.counters.keys.load(Ordering::Relaxed)).unwrap_or(usize::MAX);
+        let mut urgent = false;
+        self.index.grow_for(keys, |group, slot| {
+            // Its marks stay behind.
+            if slot.unsent() != 0 {
+                self.dirty.set(group);
             }
-            self.counters.recycled.fetch_add(1, Ordering::Relaxed);
-        } else {
-            self.counters.keys.fetch_add(1, Ordering::Relaxed);
-        }
-        Some(shard.insert(scope, digest))
-    }
-
-    fn list(&self, mut shard: MutexGuard<'_, Shard>, listing: Listing, digest: Digest) {
-        let is_urgent = shard.list(listing, digest);
-        // Whoever is woken may want the shard.
-        drop(shard);
-        if is_urgent {
-            self.mark_urgent();
+            if slot.is_urgent() {
+                self.urgent.set(group);
+                urgent = true;
+            }
+        });
+        if urgent {
+            self.raise_urgent();
         }
     }
 
-    fn mark_urgent(&self) {
+    /// Marks the group as the bucket wants, and gives its lock back.
+    #[inline]
+    fn mark(&self, chain: Chain<'_>, wants: Wants) {
+        if wants.flush {
+            self.dirty.set(chain.number());
+        }
+        if wants.push {
+            self.urgent.set(chain.number());
+            // Whoever is woken may want the lock.
+            drop(chain);
+            self.raise_urgent();
+        }
+    }
+
+    #[cold]
+    fn raise_urgent(&self) {
         // Release pairs with the Acquire in `drain_urgent`. Only the change wakes: a burst of urgent keys costs one
         // wake-up.
-        if !self.urgent.swap(true, Ordering::AcqRel)
+        if !self.any_urgent.swap(true, Ordering::AcqRel)
             && let Some(wake) = self.wake.get()
         {
             wake();
@@ -374,19 +416,5 @@ impl Table {
 impl std::fmt::Debug for Table {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Table").field("stats", &self.stats()).finish_non_exhaustive()
-    }
-}
-
-/// Where a sweep goes on. The default is the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SweepPosition {
-    shard: usize,
-    place: usize,
-}
-
-impl SweepPosition {
-    /// Whether the last call finished a round over all shards (or none has begun).
-    pub fn is_start(self) -> bool {
-        self == Self::default()
     }
 }

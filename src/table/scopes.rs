@@ -21,6 +21,16 @@ use super::Rule;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ScopeIndex(u16);
 
+impl ScopeIndex {
+    pub(super) const fn from_raw(raw: u16) -> Self {
+        Self(raw)
+    }
+
+    pub(super) const fn raw(self) -> u16 {
+        self.0
+    }
+}
+
 /// A named quota with its own key space.
 #[derive(Debug)]
 pub struct ScopeSpec {
@@ -110,8 +120,8 @@ impl Default for Inner {
 }
 
 impl Scopes {
-    /// Most scopes of one node.
-    pub const MAX: usize = u16::MAX as usize + 1;
+    /// Most scopes of one node: a bucket has 15 bits for its scope's number.
+    pub const MAX: usize = 1 << 15;
 
     /// The scope of that name, added with `quota` if it is new. A scope that is there keeps its quota.
     ///
@@ -125,7 +135,7 @@ impl Scopes {
         if let Some(index) = inner.by_id.get(&id) {
             return Arc::clone(&inner.specs[usize::from(index.0)]);
         }
-        let Ok(index) = u16::try_from(inner.specs.len()) else {
+        let Some(index) = u16::try_from(inner.specs.len()).ok().filter(|index| usize::from(*index) < Self::MAX) else {
             panic!("a limiter has at most {} scopes; use keys for what is many", Self::MAX);
         };
         let gcra = Gcra::new(&quota);

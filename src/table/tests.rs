@@ -2,13 +2,14 @@
 
 mod cap;
 mod concurrency;
+mod growth;
 mod model;
 mod sweep;
 mod urgency;
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Charge, ScopeSpec, SweepPosition, Table, TableOptions};
+use super::{Charge, ScopeSpec, SweepPosition, Table, TableOptions, TableStats};
 use crate::{
     bucket::{Gcra, Missing, Quota, Tat, Timestamp},
     crdt::{Digest, DigestKey},

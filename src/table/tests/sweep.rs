@@ -87,13 +87,14 @@ fn one_call_of_a_sweep_is_bounded() {
         let before = table.stats().idle;
         at = table.sweep(at, 16, Duration::from_secs(1), now);
         calls += 1;
-        assert!(table.stats().idle - before <= 16);
+        // One group more to finish, with all that may overflow from it.
+        assert!(table.stats().idle - before < 16 + 20);
         if at.is_start() {
             break;
         }
     }
     assert_eq!((table.stats().keys, table.stats().idle), (0, 10_000));
-    assert!(calls >= 10_000 / 16, "{calls} calls");
+    assert!(calls >= 10_000 / 20, "{calls} calls");
 }
 
 #[test]

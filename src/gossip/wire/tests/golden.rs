@@ -48,8 +48,8 @@ fn a_frame_of_deltas_is_pinned() {
     assert_eq!(bodies.len(), 1);
     assert_eq!(
         frame(Tag::Deltas, &bodies[0]),
-        "0207000453f7461f97af94bd02faccb15bd98ce000032c89f4d69f433d00fb2c010794130a97de14c6128901a1c8c66c94a4\
-         03fd0000000001000000fc70110100e81c69d67edfd06d015c541cdcfe4f0605d2dcabc902db836500fafa"
+        "0207000453f7461f97af94bd026e2008d7e595164dea92e558c5cecaad00fb2c0107a1323e4f784b5817833588d5272479c3\
+         03fd0000000001000000fc70110100e81c69d67edfd06d01bbfd233a141dee2d30ab1fb1172a1e7800fafa"
     );
     let read = DeltaFrame::decode(&bodies[0]);
     assert_eq!(read.map(|frame| (frame.age, frame.deltas)), Ok((Duration::from_millis(7), deltas.to_vec())));
@@ -89,8 +89,8 @@ fn every_step_of_anti_entropy_is_pinned() {
         ),
         (
             SyncMessage::Records(batch(Duration::from_micros(500), records)),
-            "0304fbf40102887766554433221100ffeeddccbbaa990153f7461f97af94bd0200faccb15bd98ce000032c89f4d69f433d01fc00000a00\
-             020000fb2c010902010105fd0000000000010000000094130a97de14c6128901a1c8c66c94a4000101020107fcffffffff",
+            "0304fbf40102887766554433221100ffeeddccbbaa990153f7461f97af94bd02006e2008d7e595164dea92e558c5cecaad01fc00000a00\
+             020000fb2c010902010105fd00000000000100000000a1323e4f784b5817833588d5272479c3000101020107fcffffffff",
         ),
         (
             SyncMessage::Done(vec![covered]),
