@@ -258,7 +258,7 @@ fn sizes() -> Vec<usize> {
 
 /// The figures of DESIGN.md: `cargo test --release --test simulation scale -- --ignored --nocapture`.
 #[test]
-#[ignore = "takes minutes: cargo test --release --test simulation scale -- --ignored --nocapture"]
+#[ignore = "takes minutes and five gigabytes: cargo test --release --test simulation scale -- --ignored --nocapture"]
 fn figures_of_a_hundred_to_a_thousand_nodes() {
     for nodes in sizes() {
         println!("{}", measure(nodes, 1));
