@@ -204,15 +204,36 @@ impl Cluster {
         self.with_engine(index, |engine, now| engine.leave(now));
     }
 
+    /// Gives every running node one more scope.
+    pub fn add_scope(&mut self, name: &str, quota: Quota) {
+        for node in self.nodes.iter().filter_map(|slot| slot.node.as_ref()) {
+            let _spec = node.table.scopes().get_or_add(&DigestKey::PUBLIC, name, quota);
+        }
+    }
+
     /// A request for one permit of `key` at node `index`.
     pub fn check(&mut self, index: usize, key: Digest) -> bool {
+        let spec = Arc::clone(&self.running(index).spec);
+        self.decide(index, &spec, key, 1)
+    }
+
+    /// A request for `cost` permits of `key` in `scope` at node `index`.
+    pub fn spend(&mut self, index: usize, scope: &str, key: &str, cost: u64) -> bool {
+        let spec = self.scope_of(index, scope);
+        let key = spec.hasher().digest(key.as_bytes());
+        self.decide(index, &spec, key, cost)
+    }
+
+    fn decide(&mut self, index: usize, spec: &ScopeSpec, key: Digest, cost: u64) -> bool {
         let now = self.clocks[index].local(self.now);
-        let node = self.nodes[index].node.as_mut().expect("a request goes to a node that runs");
-        let decision = node.table.decide(&node.spec.rule(), key, 1, now);
+        let node = self.running(index);
+        let decision = node.table.decide(&spec.rule(), key, cost, now);
+        let urgent = node.table.is_urgent();
         // Whatever happened before: P4, P6 and the meaning of `remaining`.
         assert!(decision.remaining <= decision.limit, "{decision:?}");
-        assert!(decision.reset_after <= 2 * self.quota.refill_time() + Duration::from_micros(1), "{decision:?}");
-        if node.table.is_urgent() {
+        let longest = 2 * spec.quota().refill_time() + Duration::from_micros(1);
+        assert!(decision.reset_after <= longest, "{decision:?}");
+        if urgent {
             self.with_engine(index, |engine, now| engine.handle_urgent(now));
         }
         decision.allowed
@@ -220,9 +241,27 @@ impl Cluster {
 
     /// Permits that node `index` believes to be left of `key`.
     pub fn remaining(&self, index: usize, key: Digest) -> u64 {
+        self.peek(index, &self.running(index).spec, key)
+    }
+
+    /// Permits that node `index` believes to be left of `key` in `scope`.
+    pub fn remaining_in(&self, index: usize, scope: &str, key: &str) -> u64 {
+        let spec = self.scope_of(index, scope);
+        self.peek(index, &spec, spec.hasher().digest(key.as_bytes()))
+    }
+
+    fn peek(&self, index: usize, spec: &ScopeSpec, key: Digest) -> u64 {
         let now = self.clocks[index].local(self.now);
-        let node = self.nodes[index].node.as_ref().expect("a node that runs");
-        node.table.peek(&node.spec.rule(), key, 0, now).remaining
+        self.running(index).table.peek(&spec.rule(), key, 0, now).remaining
+    }
+
+    fn running(&self, index: usize) -> &Node {
+        self.nodes[index].node.as_ref().expect("a node that runs")
+    }
+
+    fn scope_of(&self, index: usize, name: &str) -> Arc<ScopeSpec> {
+        let scopes = self.running(index).table.scopes();
+        scopes.find(DigestKey::PUBLIC.scope_id(name)).expect("a scope that was added")
     }
 
     /// Lets everything happen that is due before `until`.
@@ -255,11 +294,11 @@ impl Cluster {
     }
 
     pub fn engine(&self, index: usize) -> &Engine {
-        &self.nodes[index].node.as_ref().expect("a node that runs").engine
+        &self.running(index).engine
     }
 
     pub fn table(&self, index: usize) -> &Table {
-        &self.nodes[index].node.as_ref().expect("a node that runs").table
+        &self.running(index).table
     }
 
     /// Whether every running node counts every other running node, and nobody else, as its member.
