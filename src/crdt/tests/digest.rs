@@ -28,7 +28,7 @@ fn digests_under_a_secret_key_are_pinned() {
     }
 }
 
-/// Computed by libxxhash, with a secret stretched by another implementation of SipHash. The lengths are those at which the
+/// Computed by xxHash itself, with a secret stretched by another implementation of SipHash. The lengths are those at which the
 /// algorithm changes.
 #[test]
 fn digests_under_the_public_key_are_pinned() {

@@ -122,7 +122,7 @@ fn differs_from_a_map(table: &Table, spec: &ScopeSpec, seed: u64) -> u64 {
     for step in 0..60_000_u64 {
         let now = NOW;
         // More and more keys.
-        let key = seed << 32 | dice.roll() % (step / 4 + 1);
+        let key = (seed << 32) | (dice.roll() % (step / 4 + 1));
         let tat = model.get(&key).copied().unwrap_or_default();
         let cost = dice.roll() % 400;
         match dice.roll() % 8 {
