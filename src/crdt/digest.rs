@@ -78,6 +78,15 @@ impl DigestKey {
     /// The key of a cluster that has no secret. It is public, so it protects nobody from aimed collisions.
     pub const PUBLIC: Self = Self([0x7065_6572_6c69_6d69, 0x745f_6469_6765_7374]);
 
+    /// Length in bytes.
+    pub const LEN: usize = 16;
+
+    /// A key of 16 random bytes.
+    pub const fn from_bytes(bytes: [u8; Self::LEN]) -> Self {
+        let both = u128::from_le_bytes(bytes);
+        Self([both as u64, (both >> 64) as u64])
+    }
+
     /// The wire form of a scope's name.
     pub fn scope_id(&self, name: &str) -> ScopeId {
         ScopeId(self.derive(b"scope id", name).0[0])

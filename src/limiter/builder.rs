@@ -11,12 +11,15 @@ use crate::{
     crdt::{DigestKey, LogLimits, RunId},
     discovery::{Discoverer, DynDiscoverer},
     gossip::{
-        EngineConfig, PartitionPolicy, Sweeping, SwimConfig,
+        EngineConfig, PartitionPolicy, Secrets, Sweeping, SwimConfig,
+        seal::digest_key,
         wire::{ClusterId, MAX_NAME_LEN, NodeName},
     },
     net::{Clock, Node, Sockets, random_u64},
     table::{Table, TableOptions},
 };
+
+use zeroize::Zeroizing;
 
 use super::{Limiter, Shared, StartError, first_scope};
 
@@ -34,6 +37,8 @@ pub struct Builder {
     quota: Quota,
     node: Option<String>,
     cluster: String,
+    secrets: Option<Secrets>,
+    digest_secret: Option<Zeroizing<Vec<u8>>>,
     bind: SocketAddr,
     advertise: Option<SocketAddr>,
     discoverers: Vec<Box<dyn DynDiscoverer>>,
@@ -56,6 +61,8 @@ impl Builder {
             quota,
             node: None,
             cluster: String::new(),
+            secrets: None,
+            digest_secret: None,
             bind: SocketAddr::from((Ipv4Addr::UNSPECIFIED, DEFAULT_PORT)),
             advertise: None,
             discoverers: Vec::new(),
@@ -83,6 +90,27 @@ impl Builder {
     /// another had. Default: empty.
     pub fn cluster(mut self, label: impl Into<String>) -> Self {
         self.cluster = label.into();
+        self
+    }
+
+    /// Seals everything between members: it is encrypted, and what does not come from somebody with the secret changes
+    /// nothing. All members need it; see [`Secrets`] for its forms, [`Limiter::set_secrets`] for how to replace it, and
+    /// [`Sealing`](crate::Sealing) for how to give one to a live cluster. Without it whoever reaches the port can join
+    /// and spend quotas, and the start logs a warning. Default: none.
+    pub fn secret(mut self, secrets: Secrets) -> Self {
+        self.secrets = Some(secrets);
+        self
+    }
+
+    /// Keys the digests in whose form keys are stored and sent with these bytes, at random, 16 to 1,024 of them.
+    /// Without it the way from a key to its digest is public, so whoever chooses keys can choose some that meet in one
+    /// bucket or crowd one part of the table.
+    ///
+    /// All members need the same, for as long as the cluster lives: a node with another one is another cluster, whose
+    /// frames are dropped as those of a foreign one. That is why it is not among the [secrets](Self::secret), which
+    /// change. While it is rolled out node by node, each half of the cluster keeps the whole quota. Default: none.
+    pub fn digest_secret(mut self, secret: impl AsRef<[u8]>) -> Self {
+        self.digest_secret = Some(Zeroizing::new(secret.as_ref().to_vec()));
         self
     }
 
@@ -193,6 +221,9 @@ impl Builder {
         self.check_times()?;
         check_number("max_keys", self.max_keys, 1 << 10, 1 << 28)?;
         check_number("datagram_budget", self.datagram_budget, 10, 1_000_000)?;
+        if let Some(secret) = &self.digest_secret {
+            check_number("digest_secret length", secret.len(), 16, 1_024)?;
+        }
         let name = self.name()?;
         for discoverer in &self.discoverers {
             discoverer.validate_dyn()?;
@@ -200,10 +231,11 @@ impl Builder {
 
         let sockets = Sockets::bind(self.bind).map_err(|source| StartError::Bind { addr: self.bind, source })?;
         let advertise = advertised(self.advertise, &sockets)?;
-        let digest_key = DigestKey::PUBLIC;
+        let digest_key = self.digest_secret.as_ref().map_or(DigestKey::PUBLIC, |secret| digest_key(secret));
         let run = RunId::from_raw(random_u64().map_err(StartError::Randomness)?);
         let config = EngineConfig {
             cluster: ClusterId::new(&digest_key, &self.cluster),
+            secrets: self.secrets,
             seed: random_u64().map_err(StartError::Randomness)?,
             sync_interval: self.sync_interval,
             push_gap: self.push_gap,
@@ -222,6 +254,9 @@ impl Builder {
         };
         let table = Arc::new(Table::new(TableOptions { max_keys: self.max_keys, publish: true }));
         let clock = Clock::system();
+        if config.secrets.is_none() {
+            tracing::warn!("frames are not sealed: whoever reaches the port can join; see Builder::secret");
+        }
         tracing::info!(node = name.as_str(), bind = %sockets.local_addr(), %advertise, %run, "peerlimit starts");
         let spec = first_scope(&table, &digest_key, self.quota);
         let node =
