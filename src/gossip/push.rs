@@ -109,7 +109,13 @@ impl Push {
     }
 
     /// Publishes the urgent keys, if the pace allows. Returns the frames for every peer.
-    pub(super) fn urgent(&mut self, table: &Table, log: &mut ReplicaLog, seal: &mut Seal, now: Timestamp) -> Vec<Bytes> {
+    pub(super) fn urgent(
+        &mut self,
+        table: &Table,
+        log: &mut ReplicaLog,
+        seal: &mut Seal,
+        now: Timestamp,
+    ) -> Vec<Bytes> {
         let gives_way = self.flushing.is_some_and(|flush| flush.has_turn && flush.late_from <= now);
         if now < self.urgent_from() || gives_way || !table.is_urgent() {
             return Vec::new();
@@ -154,7 +160,13 @@ impl Push {
     }
 
     /// Goes on with a flush, if one is under way and the pace allows. Returns the frames for every peer.
-    pub(super) fn flush_step(&mut self, table: &Table, log: &mut ReplicaLog, seal: &mut Seal, now: Timestamp) -> Vec<Bytes> {
+    pub(super) fn flush_step(
+        &mut self,
+        table: &Table,
+        log: &mut ReplicaLog,
+        seal: &mut Seal,
+        now: Timestamp,
+    ) -> Vec<Bytes> {
         let Some(flush) = self.flushing.filter(|_| self.flush_from().is_some_and(|from| from <= now)) else {
             return Vec::new();
         };
@@ -166,7 +178,13 @@ impl Push {
     }
 
     /// Publishes everything unsent at once. Returns the frames for every peer.
-    pub(super) fn flush_all(&mut self, table: &Table, log: &mut ReplicaLog, seal: &mut Seal, now: Timestamp) -> Vec<Bytes> {
+    pub(super) fn flush_all(
+        &mut self,
+        table: &Table,
+        log: &mut ReplicaLog,
+        seal: &mut Seal,
+        now: Timestamp,
+    ) -> Vec<Bytes> {
         self.flushing = None;
         table.drain_dirty(now, &mut self.unsent);
         self.publish(table, log, seal, now)

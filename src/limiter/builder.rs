@@ -11,7 +11,7 @@ use crate::{
     crdt::{DigestKey, LogLimits, RunId},
     discovery::{Discoverer, DynDiscoverer},
     gossip::{
-        EngineConfig, PartitionPolicy, Secrets, Sweeping, SwimConfig,
+        EngineConfig, PartitionPolicy, Sealing, Secrets, Sweeping, SwimConfig,
         seal::digest_key,
         wire::{ClusterId, MAX_NAME_LEN, NodeName},
     },
@@ -21,7 +21,11 @@ use crate::{
 
 use zeroize::Zeroizing;
 
-use super::{Limiter, Shared, StartError, first_scope};
+use super::{
+    Limiter, Shared, StartError,
+    check::{advertised, check_duration, check_number, host_name},
+    first_scope,
+};
 
 /// Buckets of a limiter where nothing is said.
 pub(super) const DEFAULT_MAX_KEYS: usize = 1 << 20;
@@ -254,8 +258,10 @@ impl Builder {
         };
         let table = Arc::new(Table::new(TableOptions { max_keys: self.max_keys, publish: true }));
         let clock = Clock::system();
-        if config.secrets.is_none() {
-            tracing::warn!("frames are not sealed: whoever reaches the port can join; see Builder::secret");
+        match config.secrets.as_ref().map(Secrets::sealing) {
+            Some(Sealing::Required) => {}
+            Some(stage) => tracing::warn!(?stage, "frames that are not sealed are still taken; see Sealing"),
+            None => tracing::warn!("frames are not sealed: whoever reaches the port can join; see Builder::secret"),
         }
         tracing::info!(node = name.as_str(), bind = %sockets.local_addr(), %advertise, %run, "peerlimit starts");
         let spec = first_scope(&table, &digest_key, self.quota);
@@ -297,34 +303,4 @@ impl std::fmt::Debug for Builder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Builder").field("quota", &self.quota).field("bind", &self.bind).finish_non_exhaustive()
     }
-}
-
-fn check_duration(field: &'static str, value: Duration, least: Duration, most: Duration) -> Result<(), StartError> {
-    if (least..=most).contains(&value) { Ok(()) } else { Err(StartError::Duration { field, value, least, most }) }
-}
-
-fn check_number(field: &'static str, value: usize, least: usize, most: usize) -> Result<(), StartError> {
-    if (least..=most).contains(&value) { Ok(()) } else { Err(StartError::Number { field, value, least, most }) }
-}
-
-/// The host's name, cut to what a label may hold. Nothing depends on it, so a host without one is no error.
-fn host_name() -> String {
-    let mut name = hostname::get().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    while name.len() > MAX_NAME_LEN {
-        name.pop();
-    }
-    name
-}
-
-fn advertised(wanted: Option<SocketAddr>, sockets: &Sockets) -> Result<SocketAddr, StartError> {
-    let Some(mut addr) = wanted else {
-        return sockets.default_advertise().map_err(|_| StartError::AdvertiseUnknown { bind: sockets.local_addr() });
-    };
-    if addr.port() == 0 {
-        addr.set_port(sockets.local_addr().port());
-    }
-    if addr.ip().is_unspecified() || addr.ip().is_multicast() {
-        return Err(StartError::Advertise { addr });
-    }
-    Ok(addr)
 }

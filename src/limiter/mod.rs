@@ -1,6 +1,7 @@
 //! The handles that users hold.
 
 mod builder;
+mod check;
 mod error;
 mod member;
 mod scope;

@@ -4,7 +4,8 @@ use crate::bucket::Timestamp;
 
 use super::{
     super::wire::{FrameError, MAX_FIRST_FRAME, SyncMessage, Tag},
-    Engine, StreamId, find_scope, frames::count_drop,
+    Engine, StreamId, find_scope,
+    frames::count_drop,
 };
 
 impl Engine {

@@ -152,9 +152,7 @@ impl Secrets {
         Ok(Self::collect((1..).zip(all))?.at_stage(self.sealing))
     }
 
-    fn collect(
-        secrets: impl IntoIterator<Item = (usize, Result<Secret, SecretError>)>,
-    ) -> Result<Self, SecretError> {
+    fn collect(secrets: impl IntoIterator<Item = (usize, Result<Secret, SecretError>)>) -> Result<Self, SecretError> {
         // Never grows, which would leave a copy behind.
         let mut keys = Keys(Zeroizing::new(Vec::with_capacity(MAX_SECRETS)));
         for (line, secret) in secrets {

@@ -219,9 +219,12 @@ fn one_frame_of_a_member_moves_a_key_no_further_than_its_debt_floor() {
 fn a_node_without_the_secret_is_told_nothing_and_has_no_effect() {
     let mut net = busy();
     let now = net.now;
-    for tune in [|_: &mut EngineConfig| {}, |config: &mut EngineConfig| {
-        config.secrets = Secrets::new([[8; 32]]).ok();
-    }] {
+    for tune in [
+        |_: &mut EngineConfig| {},
+        |config: &mut EngineConfig| {
+            config.secrets = Secrets::new([[8; 32]]).ok();
+        },
+    ] {
         let mut outsider = Node::new(5, now, tune);
         let inside = net.nodes[0].addr;
         outsider.engine.handle_found(now, &[inside]);

@@ -25,7 +25,8 @@ fn opened_by(node: &mut Node, peer: RunId, now: Timestamp) -> StreamId {
 }
 
 fn closes(node: &mut Node, id: StreamId) -> bool {
-    std::iter::from_fn(|| node.engine.poll_stream()).any(|command| [StreamCommand::Close(id), StreamCommand::Cut(id)].contains(&command))
+    std::iter::from_fn(|| node.engine.poll_stream())
+        .any(|command| [StreamCommand::Close(id), StreamCommand::Cut(id)].contains(&command))
 }
 
 #[test]

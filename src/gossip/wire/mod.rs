@@ -30,7 +30,8 @@ mod tests;
 pub use codec::{SwimCodec, read_swim_header};
 pub use deltas::{DeltaFrame, DeltaWriter};
 pub use frame::{
-    ClusterId, Frame, FrameError, HEADER_LEN, MAX_DATAGRAM, MAX_FIRST_FRAME, MAX_STREAM_FRAME, MAX_SWIM, Tag, VERSION, encode_frame,
+    ClusterId, Frame, FrameError, HEADER_LEN, MAX_DATAGRAM, MAX_FIRST_FRAME, MAX_STREAM_FRAME, MAX_SWIM, Tag, VERSION,
+    encode_frame,
 };
 pub use identity::{Identity, MAX_NAME_LEN, NameError, NodeName};
 pub use sealed::{KeyId, Opened, SEAL_LEN, SEALED_HEADER_LEN, Sealed};

@@ -56,7 +56,8 @@ fn a_bit_that_is_wrong_anywhere_keeps_a_frame_out() {
                 // Another number of a known sender may be too old.
                 _ => FrameError::NotAuthentic,
             };
-            let seen_or_old = matches!(said, FrameError::Duplicate | FrameError::Replayed) && (22..30).contains(&(bit / 8));
+            let seen_or_old =
+                matches!(said, FrameError::Duplicate | FrameError::Replayed) && (22..30).contains(&(bit / 8));
             assert!(said == expected || (known && seen_or_old), "bit {bit}: {said:?} is not {expected:?}");
         }
         assert_eq!(to.senders(), usize::from(known));

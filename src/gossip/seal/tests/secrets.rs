@@ -36,7 +36,10 @@ fn what_is_wrong_is_said_by_line_and_bound_and_never_shown() {
         (text(Secrets::parse("# nothing\n\n")), "no secret given, must be 1 to 8"),
         (text(Secrets::new([])), "no secret given, must be 1 to 8"),
         (text(Secrets::new((1..10).map(|byte| [byte; 32]))), "more than 8 secrets given"),
-        (text(Secrets::parse(&format!("{HEX}\nsecretive"))), "secret in line 2 is 9 characters long, must be 32 bytes: "),
+        (
+            text(Secrets::parse(&format!("{HEX}\nsecretive"))),
+            "secret in line 2 is 9 characters long, must be 32 bytes: ",
+        ),
         (text(Secrets::from_hex(&HEX[1..])), "secret in line 1 is 63 characters long, "),
         (text(Secrets::from_base64(&BASE64.replace('w', "!"))), "secret in line 1 has a wrong character at column 6"),
         (text(Secrets::parse(&format!("\n{}x", &HEX[1..]))), "secret in line 2 has a wrong character at column 64"),
