@@ -35,3 +35,26 @@ impl Allowance {
         self.full <= now
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_passes_and_then_the_rate() {
+        let mut allowance = Allowance::new(10, 4);
+        let at = Timestamp::from_millis;
+        let passed = |allowance: &mut Allowance, now| (0..100).filter(|_| allowance.take(now)).count();
+        assert!(allowance.is_full(at(1_000)));
+        assert_eq!(passed(&mut allowance, at(1_000)), 4);
+        assert_eq!(passed(&mut allowance, at(1_099)), 0);
+        assert_eq!(passed(&mut allowance, at(1_100)), 1);
+        assert_eq!(passed(&mut allowance, at(1_350)), 2);
+        assert!(!allowance.is_full(at(1_699)));
+        assert!(allowance.is_full(at(1_700)));
+        // A clock that goes back gives nothing away and takes nothing for good.
+        assert_eq!(passed(&mut allowance, at(9_000)), 4);
+        assert_eq!(passed(&mut allowance, at(2_000)), 0);
+        assert_eq!(passed(&mut allowance, at(10_000)), 4);
+    }
+}

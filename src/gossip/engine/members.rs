@@ -118,6 +118,7 @@ impl Engine {
             return;
         }
         self.peers.insert(id.run, Peer { addr: id.addr });
+        self.seal.set_member(id.run, true);
         self.absence.came(id.run, id.addr);
         self.events.push_back(Event::MemberUp(info(id, Liveness::Alive)));
         self.peers_changed();
@@ -129,6 +130,7 @@ impl Engine {
             return;
         }
         self.peers.remove(&id.run);
+        self.seal.set_member(id.run, false);
         self.absence.gone(id.run, id.addr, now);
         self.events.push_back(Event::MemberDown(info(id, Liveness::Alive)));
         self.peers_changed();
@@ -137,7 +139,6 @@ impl Engine {
     /// Tells everybody whom it concerns how many peers there are, and what share of the quotas that allows.
     pub(super) fn peers_changed(&mut self) {
         self.membership.resize();
-        self.seal.set_members(self.peers.keys());
         let scopes = self.table.scopes();
         scopes.set_peers(self.peers.len());
         self.push.set_peers(self.peers.len());

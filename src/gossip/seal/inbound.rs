@@ -55,8 +55,12 @@ impl Inbound {
         self.senders.len()
     }
 
-    pub(super) fn set_members<'a>(&mut self, members: impl Iterator<Item = &'a RunId>) {
-        self.members = members.copied().collect();
+    pub(super) fn set_member(&mut self, run: RunId, is_member: bool) {
+        if is_member {
+            self.members.insert(run);
+        } else {
+            self.members.remove(&run);
+        }
     }
 
     /// Keys of secrets that may be gone. What was seen stays.

@@ -120,9 +120,9 @@ impl Seal {
         self.inbound.datagram(now, &self.roots, bytes, &frame, scratch)
     }
 
-    /// Makes room for news about runs: whoever is no member goes first.
-    pub(super) fn set_members<'a>(&mut self, members: impl Iterator<Item = &'a RunId>) {
-        self.inbound.set_members(members);
+    /// Says who is a member: what is remembered of others goes first where there is too much.
+    pub(super) fn set_member(&mut self, run: RunId, is_member: bool) {
+        self.inbound.set_member(run, is_member);
     }
 
     /// Runs that are remembered.

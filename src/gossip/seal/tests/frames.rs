@@ -194,7 +194,9 @@ fn senders_are_bounded_and_members_stay() {
         let mut scratch = Vec::new();
         to.open(Timestamp::from_millis(millis), &frame, &mut scratch).map(|_| ())
     };
-    to.set_members([RunId::from_raw(1), RunId::from_raw(2)].iter());
+    to.set_member(RunId::from_raw(1), true);
+    to.set_member(RunId::from_raw(2), true);
+    to.set_member(RunId::from_raw(2), false);
     for run in 1..=MAX_RUNS as u64 + 500 {
         assert_eq!(of(run, &mut to, run), Ok(()));
         assert!(to.senders() <= MAX_RUNS);
