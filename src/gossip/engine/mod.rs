@@ -185,7 +185,7 @@ impl Engine {
     const SWEEP_STEP: usize = 1024;
 
     /// A node that has heard of nobody yet.
-    pub fn new(config: EngineConfig, table: Arc<Table>, now: Timestamp) -> Self {
+    pub fn new(mut config: EngineConfig, table: Arc<Table>, now: Timestamp) -> Self {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(config.seed);
         let identity = Identity {
             addr: config.advertise,
@@ -210,7 +210,8 @@ impl Engine {
             membership: Membership::new(identity, config.swim, foca_rng),
             absence: Absence::new(config.on_partition),
             push: Push::new(config.push_gap, config.datagram_budget),
-            seal: Seal::new(config.cluster, config.run, config.secrets.as_ref()),
+            // Taken out: what stayed here would outlive its use.
+            seal: Seal::new(config.cluster, config.run, config.secrets.take().as_ref()),
             scratch: Vec::new(),
             strangers: Strangers::new(),
             config,
