@@ -11,6 +11,7 @@
 use std::{
     io::{Read as _, Write as _},
     net::{SocketAddr, TcpStream, UdpSocket},
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -160,6 +161,42 @@ async fn nodes_with_another_digest_secret_are_another_cluster() {
         assert_eq!(error, format!("digest_secret length is {length}, must be from 16 to 1024"));
     }
     assert!(matches!(builder("none").digest_secret([]).start().await, Err(StartError::Number { .. })));
+}
+
+/// What a thread logs.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_start_without_a_secret_or_with_an_unfinished_roll_out_warns_once() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+    let _logged = tracing::subscriber::set_default(subscriber);
+    let warnings = || {
+        let text = String::from_utf8(std::mem::take(&mut *log.0.lock().unwrap())).unwrap();
+        assert!(!text.contains("07070707"), "{text}");
+        text.lines().filter(|line| line.contains("WARN") && line.contains("sealed")).count()
+    };
+    let plain = builder("plain").start().await.unwrap();
+    assert_eq!(warnings(), 1);
+    let stage = builder("stage").secret(of(&[7]).at_stage(Sealing::Preferred)).start().await.unwrap();
+    assert_eq!(warnings(), 1);
+    let sealed = builder("sealed").secret(of(&[7])).start().await.unwrap();
+    sealed.set_secrets(of(&[8, 7])).await;
+    assert_eq!(warnings(), 0);
+    drop((plain, stage, sealed));
 }
 
 #[tokio::test]

@@ -94,3 +94,31 @@ fn with_a_secret_an_outsider_is_answered_by_nothing() {
     assert_eq!((stats.drops.unsealed, stats.drops.unknown_secret, stats.drops.total()), (990, 990, 1_980));
     assert_eq!((stats.peers, stats.runs), (0, 1));
 }
+
+#[test]
+fn a_member_cannot_have_us_knock_at_any_number_of_doors() {
+    let mut net = Net::pair(|_| {});
+    let now = net.now;
+    let identity = |node: &Node| Identity {
+        addr: node.addr,
+        run: node.run(),
+        started: 0,
+        renewals: 0,
+        name: NodeName::try_from(node.engine.identity().name).expect("short enough"),
+    };
+    let (src, dst) = (identity(&net.nodes[1]), identity(&net.nodes[0]));
+    let node = &mut net.nodes[0];
+    let _before = sent(node);
+    for number in 0..5_000_u32 {
+        let target = Identity::unknown(SocketAddr::from(((0x0b00_0000 + number).to_be_bytes(), 7946)));
+        let message = foca::Message::PingReq { target, probe_number: 1 };
+        let header = foca::Header { src: src.clone(), src_incarnation: 0, dst: dst.clone(), message };
+        let mut body = Vec::new();
+        SwimCodec::default().encode_header(&header, &mut body).expect("fits");
+        node.engine.handle_datagram(now, &encode_frame(cluster(), src.run, Tag::Swim, &body));
+    }
+    let told = sent(node).len() as u64;
+    let untold = node.engine.stats().drops.untold;
+    assert!(untold > 2_000 && told <= u64::from(Strangers::TOLD), "{told} told, {untold} not");
+    assert_eq!(told + untold, 5_000);
+}
