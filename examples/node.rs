@@ -10,13 +10,14 @@ use std::{
     error::Error,
     io::{self, BufRead, Write},
     net::SocketAddr,
+    path::PathBuf,
     process::ExitCode,
     thread,
     time::{Duration, Instant, SystemTime},
 };
 
 use clap::Parser;
-use peerlimit::{Decision, DnsDiscoverer, Limiter, MemberState, Quota, StaticDiscoverer, Stats};
+use peerlimit::{Decision, DnsDiscoverer, Limiter, MemberState, Quota, Secrets, StaticDiscoverer, Stats};
 use tokio::{
     sync::mpsc,
     time::{MissedTickBehavior, interval},
@@ -52,6 +53,9 @@ struct Args {
     /// DNS name whose SRV records are the peers
     #[arg(long, value_name = "NAME")]
     srv: Option<String>,
+    /// File with the secrets of the cluster, one a line, the first of which seals [default: none, nothing is sealed]
+    #[arg(long, value_name = "FILE")]
+    secrets: Option<PathBuf>,
     /// Label of this node [default: the host name]
     #[arg(long)]
     name: Option<String>,
@@ -170,6 +174,9 @@ async fn start(args: Args) -> Result<Limiter, Box<dyn Error>> {
     if let Some(name) = args.srv {
         // SRV records say the port.
         builder = builder.discover(DnsDiscoverer::new(name, 0).srv());
+    }
+    if let Some(path) = args.secrets {
+        builder = builder.secret(Secrets::from_file(path)?);
     }
     if let Some(name) = args.name {
         builder = builder.node(name);

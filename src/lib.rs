@@ -34,6 +34,8 @@
 //! - **Life.** [`Limiter::ready`] resolves when the node enforces what the cluster knows; [`Limiter::close`] tells
 //!   the peers the rest and says good-bye. [`Limiter::members`] and [`Limiter::stats`] show what is going on, and
 //!   events go to `tracing`.
+//! - **Encryption.** [`Builder::secret`] seals everything between members; without it whoever reaches the port can
+//!   join. [`Limiter::set_secrets`] replaces the [`Secrets`] of a live node.
 //! - **Tests.** [`Limiter::local`] needs no network, and a [`ManualClock`] no sleeping.
 //!
 //! How it works, what it promises and what it does not is told in `DESIGN.md` of the repository.
@@ -54,7 +56,7 @@ mod net;
 
 pub use bucket::{Decision, Quota, QuotaError};
 pub use discovery::{DiscoverError, Discoverer, DnsDiscoverer, StaticDiscoverer};
-pub use gossip::{Drops, PartitionPolicy};
+pub use gossip::{Drops, PartitionPolicy, Sealing, SecretError, Secrets};
 pub use limiter::{Builder, Evictions, Limiter, Member, MemberState, Scope, StartError, Stats};
 pub use net::{Clock, ManualClock};
 

@@ -30,6 +30,7 @@ const OUTSIDE: &[&str] = &[
     "rand::rng",
     "ThreadRng",
     "SysRng",
+    "SystemRandom",
     "std::thread",
 ];
 const IO: &[&str] = &["std::io", "std::fs", "std::net", "std::env", "std::process"];

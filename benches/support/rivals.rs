@@ -66,9 +66,9 @@ impl BareTable {
 impl Rival for BareTable {
     #[inline]
     fn allow(&self, _thread: usize, key: &String) -> bool {
-        let digest = self.digest(key);
+        let place = self.table.place(self.digest(key));
         let now = self.clock.now();
-        self.table.decide(&self.rule(), digest, 1, now).allowed
+        self.table.decide_at(&place, &self.rule(), 1, now).allowed
     }
 }
 

@@ -89,16 +89,20 @@ impl DigestKey {
     /// be a fast one: XXH3-128 (Collet), with a secret of its own for each scope.
     pub const PUBLIC: Self = Self { words: [0x7065_6572_6c69_6d69, 0x745f_6469_6765_7374], is_secret: false };
 
-    /// A key that outsiders do not know. Digests are SipHash-1-3-128 (Aumasson and Bernstein) then, which is made to
+    /// A key of random bytes that outsiders do not know. Digests are SipHash-1-3-128 (Aumasson and Bernstein) then, which is made to
     /// withstand somebody who chooses the input and sees what comes of it.
-    pub const fn secret(words: [u64; 2]) -> Self {
-        Self { words, is_secret: true }
+    pub const fn secret(bytes: [u8; Self::LEN]) -> Self {
+        let both = u128::from_le_bytes(bytes);
+        Self { words: [both as u64, (both >> 64) as u64], is_secret: true }
     }
 
     /// A key for one process that tells no digest to anybody: fast, and nobody knows what to aim at.
     pub const fn private(words: [u64; 2]) -> Self {
         Self { words, is_secret: false }
     }
+
+    /// Length in bytes.
+    pub const LEN: usize = 16;
 
     /// The wire form of a scope's name.
     pub fn scope_id(&self, name: &str) -> ScopeId {

@@ -4,7 +4,10 @@ use std::{net::SocketAddr, time::Duration};
 
 use crate::crdt::{DigestKey, LogLimits, RunId};
 
-use super::wire::{ClusterId, MAX_RUNS, NodeName};
+use super::{
+    seal::Secrets,
+    wire::{ClusterId, MAX_RUNS, NodeName},
+};
 
 /// The settings of one engine. Checked by whoever builds it; see `limiter::builder`.
 #[derive(Clone, Debug)]
@@ -13,6 +16,8 @@ pub struct EngineConfig {
     pub cluster: ClusterId,
     /// Its label.
     pub name: NodeName,
+    /// What its frames are sealed with; `None` sends and takes them in the clear.
+    pub secrets: Option<Secrets>,
     /// Where peers reach it.
     pub advertise: SocketAddr,
     /// Which life of which process it is. Drawn at random.
@@ -101,6 +106,7 @@ impl EngineConfig {
         Self {
             cluster: ClusterId::new(&DigestKey::PUBLIC, ""),
             name,
+            secrets: None,
             advertise,
             run,
             started: 0,

@@ -143,8 +143,8 @@ impl Membership {
         self.io.timers.next_deadline()
     }
 
-    pub(super) fn take_sends(&mut self) -> impl Iterator<Item = (SocketAddr, Vec<u8>)> + '_ {
-        self.io.sends.drain(..)
+    pub(super) fn take_sends(&mut self) -> Vec<(SocketAddr, Vec<u8>)> {
+        std::mem::take(&mut self.io.sends)
     }
 
     pub(super) fn take_notifications(&mut self) -> Vec<OwnedNotification<Identity>> {

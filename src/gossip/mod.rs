@@ -5,11 +5,14 @@
 //! repairs what pushes lost and brings newcomers up to date.
 
 mod absence;
+mod allowance;
 mod config;
 mod engine;
 mod membership;
 mod push;
+pub mod seal;
 mod stats;
+mod strangers;
 mod sync;
 mod timers;
 pub mod wire;
@@ -20,4 +23,5 @@ mod tests;
 pub use config::{EngineConfig, PartitionPolicy, Sweeping, SwimConfig};
 pub use engine::{Engine, Event, MemberInfo, StreamCommand, StreamId, Transmit};
 pub use membership::Liveness;
+pub use seal::{Sealing, SecretError, Secrets};
 pub use stats::{Drops, GossipStats};

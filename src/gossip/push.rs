@@ -10,7 +10,10 @@ use crate::{
     table::{Table, Unsent},
 };
 
-use super::wire::{ClusterId, DeltaWriter, Tag, encode_frame};
+use super::{
+    seal::Seal,
+    wire::{DeltaWriter, Tag},
+};
 
 /// When to push, and the frames of a push.
 ///
@@ -26,7 +29,6 @@ use super::wire::{ClusterId, DeltaWriter, Tag, encode_frame};
 /// slow key would otherwise be missed until its next admission.
 #[derive(Debug)]
 pub(super) struct Push {
-    cluster: ClusterId,
     gap: Duration,
     /// Datagrams in a second.
     budget: u32,
@@ -76,9 +78,8 @@ impl Push {
     /// Keys of one step of a flush: half a millisecond of work, and some tens of datagrams a peer.
     const FLUSH_STEP: usize = 1024;
 
-    pub(super) fn new(cluster: ClusterId, gap: Duration, budget: u32) -> Self {
+    pub(super) fn new(gap: Duration, budget: u32) -> Self {
         Self {
-            cluster,
             gap,
             budget,
             peers: 0,
@@ -108,7 +109,13 @@ impl Push {
     }
 
     /// Publishes the urgent keys, if the pace allows. Returns the frames for every peer.
-    pub(super) fn urgent(&mut self, table: &Table, log: &mut ReplicaLog, now: Timestamp) -> Vec<Bytes> {
+    pub(super) fn urgent(
+        &mut self,
+        table: &Table,
+        log: &mut ReplicaLog,
+        seal: &mut Seal,
+        now: Timestamp,
+    ) -> Vec<Bytes> {
         let gives_way = self.flushing.is_some_and(|flush| flush.has_turn && flush.late_from <= now);
         if now < self.urgent_from() || gives_way || !table.is_urgent() {
             return Vec::new();
@@ -117,7 +124,7 @@ impl Push {
             flush.has_turn = true;
         }
         table.drain_urgent(now, &mut self.unsent);
-        let frames = self.publish(table, log, now);
+        let frames = self.publish(table, log, seal, now);
         self.pace(frames.len(), now);
         self.echo_later(&frames, 1, now);
         frames
@@ -153,22 +160,34 @@ impl Push {
     }
 
     /// Goes on with a flush, if one is under way and the pace allows. Returns the frames for every peer.
-    pub(super) fn flush_step(&mut self, table: &Table, log: &mut ReplicaLog, now: Timestamp) -> Vec<Bytes> {
+    pub(super) fn flush_step(
+        &mut self,
+        table: &Table,
+        log: &mut ReplicaLog,
+        seal: &mut Seal,
+        now: Timestamp,
+    ) -> Vec<Bytes> {
         let Some(flush) = self.flushing.filter(|_| self.flush_from().is_some_and(|from| from <= now)) else {
             return Vec::new();
         };
         let next = table.drain_dirty_from(flush.shard, Self::FLUSH_STEP, now, &mut self.unsent);
         self.flushing = next.map(|shard| Flush { shard, has_turn: false, ..flush });
-        let frames = self.publish(table, log, now);
+        let frames = self.publish(table, log, seal, now);
         self.pace(frames.len(), now);
         frames
     }
 
     /// Publishes everything unsent at once. Returns the frames for every peer.
-    pub(super) fn flush_all(&mut self, table: &Table, log: &mut ReplicaLog, now: Timestamp) -> Vec<Bytes> {
+    pub(super) fn flush_all(
+        &mut self,
+        table: &Table,
+        log: &mut ReplicaLog,
+        seal: &mut Seal,
+        now: Timestamp,
+    ) -> Vec<Bytes> {
         self.flushing = None;
         table.drain_dirty(now, &mut self.unsent);
-        self.publish(table, log, now)
+        self.publish(table, log, seal, now)
     }
 
     /// From when on the pace allows the next step of a flush, if one is under way: when there is nothing to make up for, or
@@ -197,7 +216,7 @@ impl Push {
         self.paced_until = self.paced_until.max(now).saturating_add(cost);
     }
 
-    fn publish(&mut self, table: &Table, log: &mut ReplicaLog, now: Timestamp) -> Vec<Bytes> {
+    fn publish(&mut self, table: &Table, log: &mut ReplicaLog, seal: &mut Seal, now: Timestamp) -> Vec<Bytes> {
         if self.unsent.is_empty() {
             return Vec::new();
         }
@@ -216,7 +235,7 @@ impl Push {
             self.published += unsent.permits;
             writer.push(&log.publish(id, unsent.digest, unsent.permits, now), unsent.age);
         }
-        writer.finish().iter().map(|body| encode_frame(self.cluster, log.own(), Tag::Deltas, body)).collect()
+        writer.finish().iter().filter_map(|body| seal.datagram(Tag::Deltas, body)).collect()
     }
 }
 

@@ -32,6 +32,8 @@ pub struct GossipStats {
     pub syncs_failed: u64,
     /// Cells dropped because nobody published them for the time to live.
     pub cells_evicted: u64,
+    /// Sealed datagrams that had come before: what is said twice on purpose, or recorded and played again. Of no effect.
+    pub duplicates: u64,
     /// Frames dropped, by cause.
     pub drops: Drops,
 }
@@ -52,12 +54,24 @@ pub struct Drops {
     pub malformed: u64,
     /// Deltas or records of somebody who is no member.
     pub not_a_member: u64,
+    /// In the clear, where only sealed frames are taken: of members without the secret, or of strangers.
+    pub unsealed: u64,
+    /// Sealed under a secret that this node does not have. Of members, it says that a rotation skipped a stage.
+    pub unknown_secret: u64,
+    /// Sealed, and forged or damaged on the way.
+    pub not_authentic: u64,
+    /// Sealed, and recorded long ago, on another stream, or here.
+    pub replayed: u64,
+    /// Of unknown senders, or naming one address, when there were too many of them in a second.
+    pub strangers: u64,
     /// SWIM messages that foca refused.
     pub swim: u64,
     /// Cells that claim to be ours, or a version that belongs to another cell.
     pub cells_refused: u64,
     /// Streams refused because there were too many.
     pub streams_refused: u64,
+    /// Datagrams of our own to addresses that are no member's, when there were too many of them in a second.
+    pub untold: u64,
     /// Datagrams of our own that were dropped because too many waited to be sent.
     pub backlog: u64,
 }
@@ -72,9 +86,15 @@ impl Drops {
             unknown_tag,
             malformed,
             not_a_member,
+            unsealed,
+            unknown_secret,
+            not_authentic,
+            replayed,
+            strangers,
             swim,
             cells_refused,
             streams_refused,
+            untold,
             backlog,
         } = self;
         [
@@ -84,9 +104,15 @@ impl Drops {
             unknown_tag,
             malformed,
             not_a_member,
+            unsealed,
+            unknown_secret,
+            not_authentic,
+            replayed,
+            strangers,
             swim,
             cells_refused,
             streams_refused,
+            untold,
             backlog,
         ]
         .into_iter()

@@ -12,15 +12,27 @@ use crate::{
     crdt::{Digest, Epoch, ReplicaLog, RunId, ScopeId, Version, Walk},
 };
 
-use super::wire::{Covered, HeldRun, MAX_RUNS, RecordBatch, SyncMessage};
+use super::{
+    seal::Channel,
+    wire::{Covered, HeldRun, MAX_RUNS, RecordBatch, SyncMessage},
+};
 
 /// How long an exchange may make no progress.
 pub(super) const STALL: Duration = Duration::from_secs(5);
+/// How long a peer that opened a stream may take to say who it is. A member says so as soon as it is connected.
+pub(super) const FIRST_FRAME: Duration = Duration::from_secs(2);
+/// How long an exchange may take in all, whatever progress it makes: a million keys over 10 Mbit/s, twice. What came
+/// until then is kept.
+pub(super) const LONGEST: Duration = Duration::from_secs(120);
 
 /// One end of an exchange.
 #[derive(Debug)]
 pub(super) struct Exchange {
     opened_here: bool,
+    pub(super) channel: Channel,
+    /// Whether a member has spoken on it.
+    proven: bool,
+    began: Timestamp,
     /// Whether our `Versions` went out.
     told: bool,
     /// When our `Versions` went out.
@@ -33,7 +45,7 @@ pub(super) struct Exchange {
     received_all: bool,
     theirs: BTreeMap<RunId, HeldRun>,
     /// When it last made progress.
-    pub(super) active: Timestamp,
+    active: Timestamp,
 }
 
 /// What came of a message.
@@ -56,6 +68,9 @@ impl Exchange {
     pub(super) fn new(opened_here: bool, now: Timestamp) -> Self {
         Self {
             opened_here,
+            channel: Channel::default(),
+            proven: opened_here,
+            began: now,
             told: false,
             told_at: now,
             heard_at: now,
@@ -69,6 +84,22 @@ impl Exchange {
 
     pub(super) fn opened_here(&self) -> bool {
         self.opened_here
+    }
+
+    /// Whether it is known that the other end is a member.
+    pub(super) fn is_proven(&self) -> bool {
+        self.proven
+    }
+
+    /// A member has spoken.
+    pub(super) fn prove(&mut self) {
+        self.proven = true;
+    }
+
+    /// When it is broken off.
+    pub(super) fn deadline(&self) -> Timestamp {
+        let first = if self.proven { LONGEST } else { FIRST_FRAME };
+        self.began.saturating_add(first).min(self.active.saturating_add(STALL))
     }
 
     /// Whether both sides have all they wanted.

@@ -1,7 +1,10 @@
 //! One engine or two, in virtual time and without sockets. Whole clusters are the simulator's business.
 
 mod hostile;
+mod interop;
 mod life;
+mod sealed;
+mod strangers;
 mod streams;
 mod timers;
 
@@ -106,14 +109,30 @@ struct Net {
     links: BTreeMap<(usize, StreamId), (usize, StreamId)>,
     /// Everything emitted, in order.
     transcript: Vec<String>,
+    /// What arrives of a frame that this node sent, in order.
+    wire: fn(usize, &Bytes) -> Vec<Bytes>,
+    /// Every datagram that was sent: by whom, to whom.
+    datagrams: Vec<(usize, SocketAddr, Bytes)>,
+    /// Every frame of a stream: by whom.
+    frames: Vec<(usize, Bytes)>,
 }
 
 impl Net {
     /// Two nodes that know each other.
     fn pair(tune: fn(&mut EngineConfig)) -> Self {
         let now = at(1_000);
-        let nodes = vec![Node::new(1, now, tune), Node::new(2, now, tune)];
-        let mut net = Self { nodes, now, links: BTreeMap::new(), transcript: Vec::new() };
+        Self::joined(vec![Node::new(1, now, tune), Node::new(2, now, tune)], |_, frame| vec![frame.clone()])
+    }
+
+    fn new(nodes: Vec<Node>, now: Timestamp, wire: fn(usize, &Bytes) -> Vec<Bytes>) -> Self {
+        let (datagrams, frames) = (Vec::new(), Vec::new());
+        Self { nodes, now, links: BTreeMap::new(), transcript: Vec::new(), wire, datagrams, frames }
+    }
+
+    /// These two nodes, which know each other, over a wire.
+    fn joined(nodes: Vec<Node>, wire: fn(usize, &Bytes) -> Vec<Bytes>) -> Self {
+        let now = at(1_000);
+        let mut net = Self::new(nodes, now, wire);
         let first = net.nodes[0].addr;
         net.nodes[0].engine.handle_found(now, &[first]);
         net.nodes[1].engine.handle_found(now, &[first]);
@@ -133,8 +152,11 @@ impl Net {
                 while let Some(transmit) = self.nodes[from].engine.poll_transmit() {
                     busy = true;
                     self.transcript.push(format!("{:?} {from} {transmit:?}", self.now));
+                    self.datagrams.push((from, transmit.to, transmit.payload.clone()));
                     if let Some(to) = self.nodes.iter_mut().find(|node| node.addr == transmit.to) {
-                        to.engine.handle_datagram(self.now, &transmit.payload);
+                        for bytes in (self.wire)(from, &transmit.payload) {
+                            to.engine.handle_datagram(self.now, &bytes);
+                        }
                     }
                 }
                 while let Some(command) = self.nodes[from].engine.poll_stream() {
@@ -152,7 +174,9 @@ impl Net {
     fn stream(&mut self, from: usize, command: StreamCommand) {
         match command {
             StreamCommand::Open(id, addr) => {
-                let to = self.nodes.iter().position(|node| node.addr == addr).expect("only nodes have addresses");
+                let Some(to) = self.nodes.iter().position(|node| node.addr == addr) else {
+                    return self.nodes[from].engine.handle_stream_closed(self.now, id);
+                };
                 match self.nodes[to].engine.accept_stream(self.now) {
                     Some(there) => {
                         self.links.insert((from, id), (to, there));
@@ -164,11 +188,14 @@ impl Net {
             }
             StreamCommand::Send(id, frame) => {
                 if let Some((to, there)) = self.links.get(&(from, id)).copied() {
-                    self.nodes[to].engine.handle_stream_frame(self.now, there, &frame);
+                    self.frames.push((from, frame.clone()));
+                    for bytes in (self.wire)(from, &frame) {
+                        self.nodes[to].engine.handle_stream_frame(self.now, there, &bytes);
+                    }
                     self.nodes[from].engine.handle_stream_writable(self.now, id);
                 }
             }
-            StreamCommand::Close(id) => {
+            StreamCommand::Close(id) | StreamCommand::Cut(id) => {
                 if let Some((to, there)) = self.links.remove(&(from, id)) {
                     self.links.remove(&(to, there));
                     self.nodes[to].engine.handle_stream_closed(self.now, there);

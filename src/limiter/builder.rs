@@ -11,14 +11,21 @@ use crate::{
     crdt::{DigestKey, LogLimits, RunId},
     discovery::{Discoverer, DynDiscoverer},
     gossip::{
-        EngineConfig, PartitionPolicy, Sweeping, SwimConfig,
+        EngineConfig, PartitionPolicy, Sealing, Secrets, Sweeping, SwimConfig,
+        seal::digest_key,
         wire::{ClusterId, MAX_NAME_LEN, NodeName},
     },
     net::{Clock, Node, Sockets, random_u64},
     table::{Table, TableOptions},
 };
 
-use super::{Limiter, Shared, StartError, first_scope};
+use zeroize::Zeroizing;
+
+use super::{
+    Limiter, Shared, StartError,
+    check::{advertised, check_duration, check_number, host_name},
+    first_scope,
+};
 
 /// Buckets of a limiter where nothing is said.
 pub(super) const DEFAULT_MAX_KEYS: usize = 1 << 20;
@@ -34,6 +41,8 @@ pub struct Builder {
     quota: Quota,
     node: Option<String>,
     cluster: String,
+    secrets: Option<Secrets>,
+    digest_secret: Option<Zeroizing<Vec<u8>>>,
     bind: SocketAddr,
     advertise: Option<SocketAddr>,
     discoverers: Vec<Box<dyn DynDiscoverer>>,
@@ -56,6 +65,8 @@ impl Builder {
             quota,
             node: None,
             cluster: String::new(),
+            secrets: None,
+            digest_secret: None,
             bind: SocketAddr::from((Ipv4Addr::UNSPECIFIED, DEFAULT_PORT)),
             advertise: None,
             discoverers: Vec::new(),
@@ -83,6 +94,27 @@ impl Builder {
     /// another had. Default: empty.
     pub fn cluster(mut self, label: impl Into<String>) -> Self {
         self.cluster = label.into();
+        self
+    }
+
+    /// Seals everything between members: it is encrypted, and what does not come from somebody with the secret changes
+    /// nothing. All members need it; see [`Secrets`] for its forms, [`Limiter::set_secrets`] for how to replace it, and
+    /// [`Sealing`](crate::Sealing) for how to give one to a live cluster. Without it whoever reaches the port can join
+    /// and spend quotas, and the start logs a warning. Default: none.
+    pub fn secret(mut self, secrets: Secrets) -> Self {
+        self.secrets = Some(secrets);
+        self
+    }
+
+    /// Keys the digests in whose form keys are stored and sent with these bytes, at random, 16 to 1,024 of them.
+    /// Without it the way from a key to its digest is public, so whoever chooses keys can choose some that meet in one
+    /// bucket or crowd one part of the table.
+    ///
+    /// All members need the same, for as long as the cluster lives: a node with another one is another cluster, whose
+    /// frames are dropped as those of a foreign one. That is why it is not among the [secrets](Self::secret), which
+    /// change. While it is rolled out node by node, each half of the cluster keeps the whole quota. Default: none.
+    pub fn digest_secret(mut self, secret: impl AsRef<[u8]>) -> Self {
+        self.digest_secret = Some(Zeroizing::new(secret.as_ref().to_vec()));
         self
     }
 
@@ -193,6 +225,9 @@ impl Builder {
         self.check_times()?;
         check_number("max_keys", self.max_keys, 1 << 10, 1 << 28)?;
         check_number("datagram_budget", self.datagram_budget, 10, 1_000_000)?;
+        if let Some(secret) = &self.digest_secret {
+            check_number("digest_secret length", secret.len(), 16, 1_024)?;
+        }
         let name = self.name()?;
         for discoverer in &self.discoverers {
             discoverer.validate_dyn()?;
@@ -200,10 +235,11 @@ impl Builder {
 
         let sockets = Sockets::bind(self.bind).map_err(|source| StartError::Bind { addr: self.bind, source })?;
         let advertise = advertised(self.advertise, &sockets)?;
-        let digest_key = DigestKey::PUBLIC;
+        let digest_key = self.digest_secret.as_ref().map_or(DigestKey::PUBLIC, |secret| digest_key(secret));
         let run = RunId::from_raw(random_u64().map_err(StartError::Randomness)?);
         let config = EngineConfig {
             cluster: ClusterId::new(&digest_key, &self.cluster),
+            secrets: self.secrets,
             seed: random_u64().map_err(StartError::Randomness)?,
             sync_interval: self.sync_interval,
             push_gap: self.push_gap,
@@ -222,6 +258,11 @@ impl Builder {
         };
         let table = Arc::new(Table::new(TableOptions { max_keys: self.max_keys, publish: true }));
         let clock = Clock::system();
+        match config.secrets.as_ref().map(Secrets::sealing) {
+            Some(Sealing::Required) => {}
+            Some(stage) => tracing::warn!(?stage, "frames that are not sealed are still taken; see Sealing"),
+            None => tracing::warn!("frames are not sealed: whoever reaches the port can join; see Builder::secret"),
+        }
         tracing::info!(node = name.as_str(), bind = %sockets.local_addr(), %advertise, %run, "peerlimit starts");
         let spec = first_scope(&table, &digest_key, self.quota);
         let node =
@@ -262,34 +303,4 @@ impl std::fmt::Debug for Builder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Builder").field("quota", &self.quota).field("bind", &self.bind).finish_non_exhaustive()
     }
-}
-
-fn check_duration(field: &'static str, value: Duration, least: Duration, most: Duration) -> Result<(), StartError> {
-    if (least..=most).contains(&value) { Ok(()) } else { Err(StartError::Duration { field, value, least, most }) }
-}
-
-fn check_number(field: &'static str, value: usize, least: usize, most: usize) -> Result<(), StartError> {
-    if (least..=most).contains(&value) { Ok(()) } else { Err(StartError::Number { field, value, least, most }) }
-}
-
-/// The host's name, cut to what a label may hold. Nothing depends on it, so a host without one is no error.
-fn host_name() -> String {
-    let mut name = hostname::get().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    while name.len() > MAX_NAME_LEN {
-        name.pop();
-    }
-    name
-}
-
-fn advertised(wanted: Option<SocketAddr>, sockets: &Sockets) -> Result<SocketAddr, StartError> {
-    let Some(mut addr) = wanted else {
-        return sockets.default_advertise().map_err(|_| StartError::AdvertiseUnknown { bind: sockets.local_addr() });
-    };
-    if addr.port() == 0 {
-        addr.set_port(sockets.local_addr().port());
-    }
-    if addr.ip().is_unspecified() || addr.ip().is_multicast() {
-        return Err(StartError::Advertise { addr });
-    }
-    Ok(addr)
 }

@@ -1,9 +1,11 @@
 //! The handles that users hold.
 
 mod builder;
+mod check;
 mod error;
 mod member;
 mod scope;
+mod secrets;
 mod stats;
 
 use std::{net::SocketAddr, sync::Arc};
@@ -11,6 +13,7 @@ use std::{net::SocketAddr, sync::Arc};
 use crate::{
     bucket::{Decision, Quota},
     crdt::DigestKey,
+    gossip::Secrets,
     net::{Clock, Node, NodeStats, unguessable_u64},
     table::{ScopeSpec, Table, TableOptions},
 };
@@ -214,6 +217,19 @@ impl Limiter {
         match &self.shared.node {
             Some(node) => Stats::new(table, node.stats(), node.stats().gossip.peers + 1),
             None => Stats::new(table, NodeStats::default(), 0),
+        }
+    }
+
+    /// Seals with other secrets from now on, and opens with them. Returns when that is so.
+    ///
+    /// To replace a secret, let all members have `[old, new]`, then all `[new, old]`, then all `[new]`; to give a live
+    /// cluster its first one, see [`Sealing`](crate::Sealing). Each step may go from node to node under load, once the one
+    /// before has reached all. A restarted node begins with what its builder was given.
+    ///
+    /// Does nothing on a local limiter, or after [`close`](Self::close).
+    pub async fn set_secrets(&self, secrets: Secrets) {
+        if let Some(node) = &self.shared.node {
+            node.set_secrets(secrets).await;
         }
     }
 

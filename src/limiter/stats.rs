@@ -36,6 +36,8 @@ pub struct Stats {
     pub syncs: u64,
     /// Anti-entropy exchanges that broke off.
     pub syncs_failed: u64,
+    /// Sealed datagrams that had come before: what is said twice on purpose, or recorded and played again. Of no effect.
+    pub duplicates: u64,
     /// Frames and cells dropped, by cause.
     pub drops: Drops,
     /// Buckets and cells that went, by cause.
@@ -75,6 +77,7 @@ impl Stats {
             pushes: gossip.pushes,
             syncs: gossip.syncs,
             syncs_failed: gossip.syncs_failed,
+            duplicates: gossip.duplicates,
             drops: gossip.drops,
             evictions: Evictions {
                 idle: table.idle,

@@ -6,14 +6,14 @@
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use tokio::{
-    sync::{Notify, mpsc},
+    sync::{Notify, mpsc, oneshot},
     task::AbortHandle,
     time::sleep,
 };
 
 use crate::{
     bucket::Timestamp,
-    gossip::{Drops, Engine, Event, StreamCommand, Transmit, wire::MAX_DATAGRAM},
+    gossip::{Drops, Engine, Event, Secrets, StreamCommand, Transmit, wire::MAX_DATAGRAM},
     table::Table,
 };
 
@@ -57,6 +57,8 @@ impl DropLog {
 pub(super) enum Command {
     /// Leave, then stop.
     Close,
+    /// Seal with these from now on, then say so.
+    SetSecrets(Secrets, oneshot::Sender<()>),
 }
 
 pub(super) struct Driver {
@@ -112,6 +114,7 @@ impl Driver {
                     StreamCommand::Open(id, to) => streams.connect(id, to),
                     StreamCommand::Send(id, frame) => streams.send(id, frame),
                     StreamCommand::Close(id) => streams.close(id),
+                    StreamCommand::Cut(id) => streams.cut(id),
                 }
             }
             streams.reap();
@@ -144,6 +147,12 @@ impl Driver {
                 // The last handle is gone: nobody waits for a good-bye.
                 Input::Command(None) => break false,
                 Input::Command(Some(Command::Close)) => self.engine.leave(now),
+                Input::Command(Some(Command::SetSecrets(secrets, done))) => {
+                    self.engine.set_secrets(&secrets);
+                    tracing::info!(?secrets, "seals with other secrets");
+                    // Nobody has to wait for it.
+                    let _nobody_waits = done.send(());
+                }
                 Input::Urgent => self.engine.handle_urgent(now),
                 Input::Readable(Ok(())) => self.receive(&mut buffer),
                 Input::Writable(Ok(())) => {}
@@ -152,7 +161,9 @@ impl Driver {
                     tokio::task::yield_now().await;
                 }
                 Input::Accepted(Ok(stream)) => {
-                    if let Some(id) = self.engine.accept_stream(now) {
+                    if streams.is_full() {
+                        self.engine.refuse_stream();
+                    } else if let Some(id) = self.engine.accept_stream(now) {
                         streams.accepted(id, stream);
                     }
                 }

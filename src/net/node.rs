@@ -11,14 +11,14 @@ use std::{
 
 use parking_lot::Mutex;
 use tokio::{
-    sync::{Notify, mpsc, watch},
+    sync::{Notify, mpsc, oneshot, watch},
     task::AbortHandle,
     time::timeout,
 };
 
 use crate::{
     discovery::DynDiscoverer,
-    gossip::{Engine, EngineConfig, GossipStats, MemberInfo},
+    gossip::{Engine, EngineConfig, GossipStats, MemberInfo, Secrets},
     table::Table,
 };
 
@@ -151,6 +151,14 @@ impl Node {
             // Neither can fail for a reason other than the end.
             _ = ready.wait_for(|ready| *ready) => {}
             _ = ended.changed() => {}
+        }
+    }
+
+    /// Seals with other secrets. Returns when it does, or when the node has ended.
+    pub(crate) async fn set_secrets(&self, secrets: Secrets) {
+        let (done, is_done) = oneshot::channel();
+        if self.commands.send(Command::SetSecrets(secrets, done)).await.is_ok() {
+            let _done_or_ended = is_done.await;
         }
     }
 

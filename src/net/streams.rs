@@ -11,7 +11,10 @@ use tokio::{
     time::timeout,
 };
 
-use crate::gossip::{StreamId, wire::MAX_STREAM_FRAME};
+use crate::gossip::{
+    StreamId,
+    wire::{MAX_FIRST_FRAME, MAX_STREAM_FRAME},
+};
 
 /// What a stream's task tells the driver.
 #[derive(Debug)]
@@ -34,6 +37,9 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 const EVENTS: usize = 64;
 /// Frames that wait for a stream. The engine hands over one, and an answer beside it.
 const FRAMES: usize = 4;
+/// Tasks beyond which no more streams are accepted. The engine keeps far fewer; the others are closed and not yet read
+/// by their peers.
+const MAX_TASKS: usize = 64;
 
 /// The tasks of all streams. Dropping it ends them.
 #[derive(Debug)]
@@ -57,14 +63,19 @@ impl Streams {
     }
 
     pub(super) fn connect(&mut self, id: StreamId, to: SocketAddr) {
-        self.spawn(id, async move {
+        self.spawn(id, MAX_STREAM_FRAME, async move {
             let connected = timeout(CONNECT_TIMEOUT, TcpStream::connect(to)).await;
             connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
         });
     }
 
     pub(super) fn accepted(&mut self, id: StreamId, stream: TcpStream) {
-        self.spawn(id, async move { Ok(stream) });
+        self.spawn(id, MAX_FIRST_FRAME, async move { Ok(stream) });
+    }
+
+    /// Whether no more streams are to be accepted.
+    pub(super) fn is_full(&self) -> bool {
+        self.tasks.len() >= MAX_TASKS
     }
 
     /// Hands a frame over. A stream that does not keep up is cut: the engine never has more than a few frames under
@@ -82,6 +93,13 @@ impl Streams {
         self.open.remove(&id);
     }
 
+    /// Closes at once, whatever is under way.
+    pub(super) fn cut(&mut self, id: StreamId) {
+        if let Some(open) = self.open.remove(&id) {
+            open.task.abort();
+        }
+    }
+
     /// Reaps tasks that ended.
     pub(super) fn reap(&mut self) {
         while self.tasks.try_join_next().is_some() {}
@@ -94,11 +112,16 @@ impl Streams {
         while self.tasks.join_next().await.is_some() {}
     }
 
-    fn spawn(&mut self, id: StreamId, connect: impl Future<Output = io::Result<TcpStream>> + Send + 'static) {
+    fn spawn(
+        &mut self,
+        id: StreamId,
+        first: usize,
+        connect: impl Future<Output = io::Result<TcpStream>> + Send + 'static,
+    ) {
         let (frames, receiver) = mpsc::channel(FRAMES);
         let events = self.events.clone();
         let task = self.tasks.spawn(async move {
-            if let Err(error) = run(id, connect, receiver, &events).await {
+            if let Err(error) = run(id, first, connect, receiver, &events).await {
                 tracing::debug!(%error, "stream ended");
             }
             // If the driver is gone, so is everybody who would want to know.
@@ -108,8 +131,10 @@ impl Streams {
     }
 }
 
+/// `first` is how long the first frame may be.
 async fn run(
     id: StreamId,
+    first: usize,
     connect: impl Future<Output = io::Result<TcpStream>>,
     mut frames: mpsc::Receiver<Bytes>,
     events: &mpsc::Sender<StreamEvent>,
@@ -127,7 +152,9 @@ async fn run(
         writer.shutdown().await
     };
     let read = async {
-        while let Some(frame) = read_frame(&mut reader).await? {
+        let mut longest = first;
+        while let Some(frame) = read_frame(&mut reader, longest).await? {
+            longest = MAX_STREAM_FRAME;
             notify(events, StreamEvent::Frame(id, frame)).await?;
         }
         Ok(())
@@ -155,13 +182,13 @@ async fn write_frame(writer: &mut (impl AsyncWrite + Unpin), frame: &[u8]) -> io
 }
 
 /// `None` at the end of the stream.
-async fn read_frame(reader: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Vec<u8>>> {
+async fn read_frame(reader: &mut (impl AsyncRead + Unpin), longest: usize) -> io::Result<Option<Vec<u8>>> {
     let length = match reader.read_u32_le().await {
         Ok(length) => u64::from(length),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         Err(error) => return Err(error),
     };
-    if length > MAX_STREAM_FRAME as u64 {
+    if length > longest as u64 {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "frame is longer than a frame may be"));
     }
     // Grows with what arrives, not with what was announced.
@@ -179,17 +206,17 @@ mod tests {
         let (mut near, mut far) = tokio::io::duplex(1024);
         for frame in [&b"one"[..], b"", &[7; 500]] {
             write_frame(&mut near, frame).await.unwrap();
-            assert_eq!(read_frame(&mut far).await.unwrap().as_deref(), Some(frame));
+            assert_eq!(read_frame(&mut far, MAX_STREAM_FRAME).await.unwrap().as_deref(), Some(frame));
         }
         drop(near);
-        assert_eq!(read_frame(&mut far).await.unwrap(), None);
+        assert_eq!(read_frame(&mut far, MAX_STREAM_FRAME).await.unwrap(), None);
     }
 
     #[tokio::test]
     async fn a_length_above_the_bound_is_refused_before_anything_is_read() {
         let (mut near, mut far) = tokio::io::duplex(64);
         near.write_all(&(MAX_STREAM_FRAME as u32 + 1).to_le_bytes()).await.unwrap();
-        assert_eq!(read_frame(&mut far).await.unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(read_frame(&mut far, MAX_STREAM_FRAME).await.unwrap_err().kind(), io::ErrorKind::InvalidData);
     }
 
     #[tokio::test]
@@ -198,6 +225,6 @@ mod tests {
         near.write_all(&10_u32.to_le_bytes()).await.unwrap();
         near.write_all(b"short").await.unwrap();
         drop(near);
-        assert_eq!(read_frame(&mut far).await.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(read_frame(&mut far, MAX_STREAM_FRAME).await.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 }

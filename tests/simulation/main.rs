@@ -8,4 +8,5 @@ mod guard;
 mod partitions;
 mod promises;
 mod scale;
+mod secrets;
 mod sim;

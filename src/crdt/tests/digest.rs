@@ -7,7 +7,7 @@ fn hex(digest: Digest) -> String {
 }
 
 /// The public key's words as a secret key: the vectors are older than the fast digest.
-const SECRET: DigestKey = DigestKey::secret([0x7065_6572_6c69_6d69, 0x745f_6469_6765_7374]);
+const SECRET: DigestKey = DigestKey::secret(*b"imilreeptsegid_t");
 
 /// Computed by another implementation of SipHash-1-3-128, itself checked against the published vectors of
 /// SipHash-2-4-128.
@@ -28,7 +28,7 @@ fn digests_under_a_secret_key_are_pinned() {
     }
 }
 
-/// Computed by xxHash itself, with a secret stretched by another implementation of SipHash. The lengths are those at which the
+/// Computed by xxHash itself, with a secret stretched by another implementation of `SipHash`. The lengths are those at which the
 /// algorithm changes.
 #[test]
 fn digests_under_the_public_key_are_pinned() {

@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use crate::{bucket::Timestamp, table::SweepPosition};
 
-use super::{
-    super::wire::{Tag, encode_frame},
-    Engine, Event, Join,
-};
+use super::{super::wire::Tag, Engine, Event, Join};
 
 impl Engine {
     pub(super) fn check_ready(&mut self, now: Timestamp) {
@@ -60,8 +57,8 @@ impl Engine {
 
     /// Tells everybody that this is no failure.
     pub(super) fn say_leaving(&mut self) {
-        let frame = encode_frame(self.config.cluster, self.config.run, Tag::Leave, &[]);
-        self.send_to_peers(vec![frame]);
+        let frame = self.seal.datagram(Tag::Leave, &[]);
+        self.send_to_peers(frame.into_iter().collect());
     }
 
     pub(super) fn finish_leaving(&mut self, now: Timestamp) {
@@ -77,7 +74,7 @@ impl Engine {
                 tracing::debug!(%error, "cannot say good-bye");
             }
         }
-        self.drain_swim();
+        self.drain_swim(now);
         self.left = true;
         self.events.push_back(Event::Left);
     }

@@ -11,18 +11,31 @@ use super::{
     super::{
         membership::Liveness,
         push::Peer,
-        wire::{Identity, Tag, encode_frame},
+        wire::{Identity, Tag, read_swim_header},
     },
     Engine, Event, Join, Transmit, info,
 };
 
 impl Engine {
     pub(super) fn handle_swim(&mut self, now: Timestamp, body: &[u8]) {
+        if !self.may_speak(now, body) {
+            self.stats.drops.strangers += 1;
+            return;
+        }
         if let Err(error) = self.membership.handle_data(now, body) {
             self.stats.drops.swim += 1;
             tracing::trace!(%error, "SWIM message refused");
         }
         self.after_membership(now);
+    }
+
+    /// Whether a SWIM message may be looked at: announcements, which are answered at length, and what does not come from
+    /// a member are bounded.
+    fn may_speak(&mut self, now: Timestamp, body: &[u8]) -> bool {
+        // What does not decode is foca's to refuse: nothing is answered to it.
+        let Some(header) = read_swim_header(body) else { return true };
+        let is_peer = self.peers.get(&header.src.run).is_some_and(|peer| peer.addr == header.src.addr);
+        (is_peer && header.message != foca::Message::Announce) || self.strangers.may_speak(header.src.addr, now)
     }
 
     /// Announces this node to those found who are no members, to members held down, and as long as nobody answers to
@@ -77,7 +90,7 @@ impl Engine {
                 _ => {}
             }
         }
-        self.drain_swim();
+        self.drain_swim(now);
     }
 
     /// Somebody came, or came back. A newcomer asks at once; the others within a moment that does not make them all
@@ -87,15 +100,15 @@ impl Engine {
         self.deadlines.anti_entropy = self.deadlines.anti_entropy.min(now.saturating_add(within));
     }
 
-    pub(super) fn drain_swim(&mut self) {
-        let (cluster, run) = (self.config.cluster, self.config.run);
-        let frames: Vec<_> = self
-            .membership
-            .take_sends()
-            .map(|(to, body)| Transmit { to, payload: encode_frame(cluster, run, Tag::Swim, &body) })
-            .collect();
-        for transmit in frames {
-            self.transmit(transmit);
+    pub(super) fn drain_swim(&mut self, now: Timestamp) {
+        for (to, body) in self.membership.take_sends() {
+            if !self.peers.values().any(|peer| peer.addr == to) && !self.strangers.may_be_told(now) {
+                self.stats.drops.untold += 1;
+                continue;
+            }
+            if let Some(payload) = self.seal.datagram(Tag::Swim, &body) {
+                self.transmit(Transmit { to, payload });
+            }
         }
     }
 
@@ -105,6 +118,7 @@ impl Engine {
             return;
         }
         self.peers.insert(id.run, Peer { addr: id.addr });
+        self.seal.set_member(id.run, true);
         self.absence.came(id.run, id.addr);
         self.events.push_back(Event::MemberUp(info(id, Liveness::Alive)));
         self.peers_changed();
@@ -116,6 +130,7 @@ impl Engine {
             return;
         }
         self.peers.remove(&id.run);
+        self.seal.set_member(id.run, false);
         self.absence.gone(id.run, id.addr, now);
         self.events.push_back(Event::MemberDown(info(id, Liveness::Alive)));
         self.peers_changed();

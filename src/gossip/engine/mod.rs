@@ -1,9 +1,11 @@
 //! The engine: one node's part in the cluster.
 
+mod frames;
 mod life;
 mod members;
 mod news;
 mod reconcile;
+mod streams;
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -22,12 +24,14 @@ use crate::{
 };
 
 use super::{
-    Drops, EngineConfig, GossipStats,
+    EngineConfig, GossipStats, Secrets,
     absence::Absence,
     membership::{Liveness, Membership},
     push::{Peer, Push},
-    sync::{Exchange, STALL},
-    wire::{DeltaFrame, Frame, FrameError, Identity, MAX_DATAGRAM, SyncMessage, Tag},
+    seal::Seal,
+    strangers::Strangers,
+    sync::Exchange,
+    wire::Identity,
 };
 
 use life::SweepRound;
@@ -53,6 +57,10 @@ pub struct Engine {
     rng: Xoshiro256PlusPlus,
     /// Members held alive, without this node. Derived from `membership` whenever that changes.
     peers: BTreeMap<RunId, Peer>,
+    seal: Seal,
+    /// Where frames are opened.
+    scratch: Vec<u8>,
+    strangers: Strangers,
     absence: Absence,
     push: Push,
     exchanges: BTreeMap<StreamId, Exchange>,
@@ -77,7 +85,7 @@ pub struct Engine {
 pub struct Transmit {
     /// Whom to.
     pub to: SocketAddr,
-    /// At most [`MAX_DATAGRAM`] bytes.
+    /// At most [`MAX_DATAGRAM`](super::wire::MAX_DATAGRAM) bytes. The same for all whom a round of news goes to.
     pub payload: Bytes,
 }
 
@@ -94,6 +102,8 @@ pub enum StreamCommand {
     Send(StreamId, Bytes),
     /// Send what is waiting and close. Nothing will be said of this stream any more.
     Close(StreamId),
+    /// Cut it at once: the peer has nothing good in mind, or is too slow. Nothing will be said of it any more.
+    Cut(StreamId),
 }
 
 /// Something an operator may want to know.
@@ -167,7 +177,7 @@ impl Engine {
     const ANNOUNCES: usize = 32;
     /// Addresses of one discovery round that are announced to.
     const MAX_FOUND: usize = 1024;
-    /// Streams that peers may have open here.
+    /// Streams that peers may have open here, those included that nobody has proven to be a member on.
     const MAX_ACCEPTED: usize = 16;
     /// Datagrams that wait to be sent: a whole flush to a large cluster, and no more.
     const MAX_TRANSMITS: usize = 1 << 16;
@@ -175,7 +185,7 @@ impl Engine {
     const SWEEP_STEP: usize = 1024;
 
     /// A node that has heard of nobody yet.
-    pub fn new(config: EngineConfig, table: Arc<Table>, now: Timestamp) -> Self {
+    pub fn new(mut config: EngineConfig, table: Arc<Table>, now: Timestamp) -> Self {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(config.seed);
         let identity = Identity {
             addr: config.advertise,
@@ -199,7 +209,11 @@ impl Engine {
             log: ReplicaLog::new(config.run, config.limits, key_ttl),
             membership: Membership::new(identity, config.swim, foca_rng),
             absence: Absence::new(config.on_partition),
-            push: Push::new(config.cluster, config.push_gap, config.datagram_budget),
+            push: Push::new(config.push_gap, config.datagram_budget),
+            // Taken out: what stayed here would outlive its use.
+            seal: Seal::new(config.cluster, config.run, config.secrets.take().as_ref()),
+            scratch: Vec::new(),
+            strangers: Strangers::new(),
             config,
             table,
             rng,
@@ -222,30 +236,6 @@ impl Engine {
 
     // --- inputs ---
 
-    /// A datagram arrived. Whatever is wrong with it is counted.
-    pub fn handle_datagram(&mut self, now: Timestamp, bytes: &[u8]) {
-        self.stats.frames_in += 1;
-        self.stats.bytes_in += bytes.len() as u64;
-        if bytes.len() > MAX_DATAGRAM {
-            self.stats.drops.bad_length += 1;
-            return;
-        }
-        let frame = match Frame::decode(bytes, self.config.cluster) {
-            Ok(frame) => frame,
-            Err(error) => return count_drop(&mut self.stats.drops, error),
-        };
-        match frame.tag {
-            Tag::Swim => self.handle_swim(now, frame.body),
-            Tag::Deltas => match DeltaFrame::decode(frame.body) {
-                Ok(deltas) => self.handle_deltas(now, frame.sender, &deltas),
-                Err(error) => count_drop(&mut self.stats.drops, error),
-            },
-            Tag::Leave if self.peers.contains_key(&frame.sender) => self.absence.leaves(frame.sender),
-            Tag::Leave => self.stats.drops.not_a_member += 1,
-            Tag::Sync => self.stats.drops.unknown_tag += 1,
-        }
-    }
-
     /// A round of discovery ended with these addresses. Those that are no members are announced to; nobody is ever
     /// removed.
     pub fn handle_found(&mut self, now: Timestamp, addrs: &[SocketAddr]) {
@@ -265,12 +255,17 @@ impl Engine {
         self.announce(now);
     }
 
+    /// Seals with other secrets from now on, and opens with them.
+    pub fn set_secrets(&mut self, secrets: &Secrets) {
+        self.seal.set_secrets(secrets);
+    }
+
     /// Keys became urgent. Harmless if none did.
     pub fn handle_urgent(&mut self, now: Timestamp) {
         if self.left {
             return;
         }
-        let frames = self.push.urgent(&self.table, &mut self.log, now);
+        let frames = self.push.urgent(&self.table, &mut self.log, &mut self.seal, now);
         if !frames.is_empty() {
             self.stats.pushes += 1;
         }
@@ -296,7 +291,7 @@ impl Engine {
             self.deadlines.flush = now.saturating_add(self.config.sync_interval);
             self.push.begin_flush(now);
         }
-        let frames = self.push.flush_step(&self.table, &mut self.log, now);
+        let frames = self.push.flush_step(&self.table, &mut self.log, &mut self.seal, now);
         self.send_to_peers(frames);
         if self.deadlines.anti_entropy <= now {
             self.start_exchange(now);
@@ -314,67 +309,6 @@ impl Engine {
         self.check_ready(now);
         if self.deadlines.left <= now {
             self.finish_leaving(now);
-        }
-    }
-
-    /// A peer opened a stream. `None` if there are too many: close it.
-    pub fn accept_stream(&mut self, now: Timestamp) -> Option<StreamId> {
-        let accepted = self.exchanges.values().filter(|exchange| !exchange.opened_here()).count();
-        if accepted >= Self::MAX_ACCEPTED || self.left {
-            self.stats.drops.streams_refused += 1;
-            return None;
-        }
-        Some(self.add_exchange(false, now))
-    }
-
-    /// A stream is connected, or has sent what it was given, and can take another frame.
-    pub fn handle_stream_writable(&mut self, now: Timestamp, id: StreamId) {
-        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
-        let (table, scopes) = (&self.table, &mut self.scopes);
-        let level = |scope, digest| {
-            let spec = find_scope(scopes, table, scope)?;
-            Some(table.missing(&spec.shared_gcra(), digest, now))
-        };
-        if let Some(message) = exchange.next_piece(&self.log, now, level) {
-            self.send_sync(id, &message);
-        }
-        self.end_if_over(now, id);
-    }
-
-    /// A frame arrived on a stream, without its length.
-    pub fn handle_stream_frame(&mut self, now: Timestamp, id: StreamId, bytes: &[u8]) {
-        if !self.exchanges.contains_key(&id) {
-            return;
-        }
-        self.stats.frames_in += 1;
-        self.stats.bytes_in += bytes.len() as u64;
-        let message = Frame::decode(bytes, self.config.cluster).and_then(|frame| {
-            let message = (frame.tag == Tag::Sync).then(|| SyncMessage::decode(frame.body));
-            Ok((frame.sender, message.transpose()?))
-        });
-        match message {
-            Ok((_, None)) => self.stats.drops.unknown_tag += 1,
-            Ok((sender, Some(message))) if self.peers.contains_key(&sender) => {
-                self.handle_sync(now, id, sender, message);
-            }
-            Ok(_) => {
-                self.stats.drops.not_a_member += 1;
-                self.break_off(now, id);
-            }
-            Err(error) => {
-                count_drop(&mut self.stats.drops, error);
-                // A newer build's message is skipped; anything else leaves no common ground.
-                if !matches!(error, FrameError::UnknownTag(_)) {
-                    self.break_off(now, id);
-                }
-            }
-        }
-    }
-
-    /// A stream could not be opened, or was closed by the peer.
-    pub fn handle_stream_closed(&mut self, now: Timestamp, id: StreamId) {
-        if let Some(exchange) = self.exchanges.remove(&id) {
-            self.exchange_ended(now, exchange.opened_here(), exchange.is_over());
         }
     }
 
@@ -424,7 +358,7 @@ impl Engine {
         let Deadlines { flush, anti_entropy, sweep, announce, left } = self.deadlines;
         let swim = self.membership.next_timeout().unwrap_or(Timestamp::MAX);
         let push = self.push.next_timeout(&self.table);
-        let stalled = self.exchanges.values().map(|exchange| exchange.active.saturating_add(STALL)).min();
+        let stalled = self.exchanges.values().map(Exchange::deadline).min();
         let ready = match self.join {
             Join::Announced(at) if self.peers.is_empty() => at.saturating_add(Self::ALONE_AFTER),
             Join::Announced(at) => at.saturating_add(Self::TRANSFER_PATIENCE),
@@ -486,15 +420,4 @@ fn find_scope(cache: &mut HashMap<ScopeId, Arc<ScopeSpec>>, table: &Table, id: S
 
 fn info(id: &Identity, liveness: Liveness) -> MemberInfo {
     MemberInfo { name: id.name.as_str().to_owned(), addr: id.addr, run: id.run, liveness }
-}
-
-fn count_drop(drops: &mut Drops, error: FrameError) {
-    let counter = match error {
-        FrameError::TooShort => &mut drops.bad_length,
-        FrameError::Version(_) => &mut drops.version,
-        FrameError::ForeignCluster => &mut drops.foreign_cluster,
-        FrameError::UnknownTag(_) => &mut drops.unknown_tag,
-        FrameError::Malformed => &mut drops.malformed,
-    };
-    *counter += 1;
 }

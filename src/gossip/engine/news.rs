@@ -18,7 +18,7 @@ use super::{
 impl Engine {
     /// Says everything at once, whatever the pace: there is no later.
     pub(super) fn flush_all(&mut self, now: Timestamp) {
-        let frames = self.push.flush_all(&self.table, &mut self.log, now);
+        let frames = self.push.flush_all(&self.table, &mut self.log, &mut self.seal, now);
         self.send_to_peers(frames);
     }
 

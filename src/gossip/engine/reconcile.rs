@@ -12,8 +12,8 @@ use crate::{
 
 use super::{
     super::{
-        sync::{Exchange, STALL},
-        wire::{RecordBatch, SyncMessage, Tag, encode_frame},
+        sync::Exchange,
+        wire::{RecordBatch, SyncMessage, Tag},
     },
     Engine, Join, StreamCommand, StreamId, find_scope,
 };
@@ -114,7 +114,9 @@ impl Engine {
     }
 
     pub(super) fn send_sync(&mut self, id: StreamId, message: &SyncMessage) {
-        let frame = encode_frame(self.config.cluster, self.config.run, Tag::Sync, &message.encode());
+        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        // There is none where it is not our turn: the exchange does not come to that.
+        let Some(frame) = self.seal.stream_frame(&mut exchange.channel, Tag::Sync, &message.encode()) else { return };
         self.stats.frames_out += 1;
         self.stats.bytes_out += frame.len() as u64;
         self.commands.push_back(StreamCommand::Send(id, frame));
@@ -130,13 +132,13 @@ impl Engine {
 
     pub(super) fn break_off(&mut self, now: Timestamp, id: StreamId) {
         if let Some(exchange) = self.exchanges.remove(&id) {
-            self.commands.push_back(StreamCommand::Close(id));
+            self.commands.push_back(StreamCommand::Cut(id));
             self.exchange_ended(now, exchange.opened_here(), false);
         }
     }
 
     pub(super) fn drop_stalled(&mut self, now: Timestamp) {
-        let stalled = self.exchanges.iter().filter(|(_, exchange)| exchange.active.saturating_add(STALL) <= now);
+        let stalled = self.exchanges.iter().filter(|(_, exchange)| exchange.deadline() <= now);
         let stalled: Vec<StreamId> = stalled.map(|(id, _)| *id).collect();
         for id in stalled {
             self.break_off(now, id);

@@ -95,7 +95,7 @@ fn the_last_permits_are_told_at_once() {
 fn story(seed: u64) -> Vec<String> {
     let now = at(1_000);
     let nodes = (1..=3).map(|id| Node::new(id, now, |config| config.seed = seed + u64::from(id))).collect();
-    let mut net = Net { nodes, now, links: BTreeMap::new(), transcript: Vec::new() };
+    let mut net = Net::new(nodes, now, |_, frame| vec![frame.clone()]);
     let addrs: Vec<SocketAddr> = net.nodes.iter().map(|node| node.addr).collect();
     for node in &mut net.nodes {
         node.engine.handle_found(now, &addrs);

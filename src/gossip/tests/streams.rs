@@ -1,7 +1,10 @@
 //! Exchanges that do not go as they should.
 
 use super::*;
-use crate::gossip::{sync::STALL, wire::HeldRun};
+use crate::gossip::{
+    sync::{FIRST_FRAME, LONGEST, STALL},
+    wire::HeldRun,
+};
 
 /// A node with a member, and no exchange under way.
 fn node() -> (Node, RunId, Timestamp) {
@@ -13,28 +16,99 @@ fn node() -> (Node, RunId, Timestamp) {
     (node, peer, now)
 }
 
+/// A stream that the member `peer` has opened, and spoken on.
+fn opened_by(node: &mut Node, peer: RunId, now: Timestamp) -> StreamId {
+    let id = node.engine.accept_stream(now).expect("there is room");
+    node.engine.handle_stream_frame(now, id, &step(peer, &SyncMessage::Summary(1)));
+    let _answer = node.outputs();
+    id
+}
+
 fn closes(node: &mut Node, id: StreamId) -> bool {
-    std::iter::from_fn(|| node.engine.poll_stream()).any(|command| command == StreamCommand::Close(id))
+    std::iter::from_fn(|| node.engine.poll_stream())
+        .any(|command| [StreamCommand::Close(id), StreamCommand::Cut(id)].contains(&command))
 }
 
 #[test]
 fn only_so_many_streams_are_accepted() {
-    let (mut node, _, now) = node();
-    let accepted: Vec<StreamId> = (0..100).map_while(|_| node.engine.accept_stream(now)).collect();
-    assert_eq!(accepted.len(), 16);
-    assert_eq!(node.engine.stats().drops.streams_refused, 1);
+    let (mut node, peer, now) = node();
+    let accepted: Vec<StreamId> = (0..16).map(|_| opened_by(&mut node, peer, now)).collect();
+    assert_eq!(node.engine.stats().drops.streams_refused, 0);
     assert_eq!(node.engine.accept_stream(now), None);
-    assert_eq!(node.engine.stats().drops.streams_refused, 2);
+    assert_eq!(node.engine.stats().drops.streams_refused, 1);
     // One that ends makes room for one.
     node.engine.handle_stream_closed(now, accepted[3]);
-    assert!(node.engine.accept_stream(now).is_some());
+    let last = opened_by(&mut node, peer, now);
     assert_eq!(node.engine.accept_stream(now), None);
+    assert!(node.outputs().iter().all(|output| !output.contains(&format!("Cut({last:?})"))));
+}
+
+#[test]
+fn who_keeps_silent_gives_way_to_newcomers_the_oldest_first() {
+    let (mut node, peer, now) = node();
+    let member = opened_by(&mut node, peer, now);
+    let silent: Vec<StreamId> = (0..15).map(|_| node.engine.accept_stream(now).expect("there is room")).collect();
+    for expected in silent.iter().take(14) {
+        let newcomer = node.engine.accept_stream(now);
+        assert!(newcomer.is_some());
+        let cut: Vec<_> = std::iter::from_fn(|| node.engine.poll_stream()).collect();
+        assert_eq!(cut, [StreamCommand::Cut(*expected)]);
+    }
+    assert_eq!(node.engine.stats().drops.streams_refused, 14);
+    node.engine.handle_stream_closed(now, member);
+    assert_eq!(node.engine.stats().syncs_failed, 15, "14 that were cut, and the member's");
+}
+
+#[test]
+fn who_does_not_say_who_it_is_has_two_seconds() {
+    let (mut node, _, now) = node();
+    let id = node.engine.accept_stream(now).expect("there is room");
+    let late = now.saturating_add(FIRST_FRAME);
+    // What is skipped is no proof.
+    let mut newer = step(RunId::from_raw(99), &SyncMessage::Summary(1)).to_vec();
+    newer[17] = 77;
+    node.engine.handle_stream_frame(late.saturating_sub(Duration::from_nanos(1)), id, &newer);
+    assert!(!closes(&mut node, id));
+    assert!(node.engine.poll_timeout() <= late);
+    node.engine.handle_timeout(late);
+    assert!(closes(&mut node, id));
+}
+
+#[test]
+fn a_first_frame_is_short() {
+    let (mut node, peer, now) = node();
+    let id = node.engine.accept_stream(now).expect("there is room");
+    let mut long = step(peer, &SyncMessage::Summary(1)).to_vec();
+    long.resize(257, 0);
+    let before = node.engine.stats().drops;
+    node.engine.handle_stream_frame(now, id, &long);
+    assert!(closes(&mut node, id));
+    assert_eq!(node.engine.stats().drops.bad_length, before.bad_length + 1);
+    let id = node.engine.accept_stream(now).expect("there is room");
+    node.engine.handle_stream_frame(now, id, &long[..256]);
+    assert!(!closes(&mut node, id));
+}
+
+#[test]
+fn an_exchange_is_not_kept_open_by_records_without_end() {
+    let (mut node, peer, begun) = node();
+    let id = opened_by(&mut node, peer, begun);
+    node.engine.handle_stream_frame(begun, id, &step(peer, &SyncMessage::Versions(Vec::new())));
+    let end = begun.saturating_add(LONGEST);
+    for second in 0..LONGEST.as_secs() {
+        let now = begun.saturating_add(Duration::from_secs(second));
+        node.engine.handle_stream_frame(now, id, &step(peer, &SyncMessage::Records(RecordBatch::default())));
+    }
+    node.engine.handle_timeout(end.saturating_sub(Duration::from_nanos(1)));
+    assert!(!closes(&mut node, id));
+    node.engine.handle_timeout(end);
+    assert!(closes(&mut node, id));
 }
 
 #[test]
 fn an_exchange_that_stalls_is_broken_off() {
     let (mut node, peer, now) = node();
-    let silent = node.engine.accept_stream(now).expect("there is room");
+    let silent = opened_by(&mut node, peer, now);
     let slow = node.engine.accept_stream(now).expect("there is room");
     let failed = node.engine.stats().syncs_failed;
     let half = now.saturating_add(STALL / 2);
@@ -46,8 +120,8 @@ fn an_exchange_that_stalls_is_broken_off() {
     assert!(!closes(&mut node, silent));
     node.engine.handle_timeout(stalled);
     let closed: Vec<_> = std::iter::from_fn(|| node.engine.poll_stream()).collect();
-    assert!(closed.contains(&StreamCommand::Close(silent)), "{closed:?}");
-    assert!(!closed.contains(&StreamCommand::Close(slow)), "one that made progress is broken off");
+    assert!(closed.contains(&StreamCommand::Cut(silent)), "{closed:?}");
+    assert!(!closed.contains(&StreamCommand::Cut(slow)), "one that made progress is broken off");
     assert_eq!(node.engine.stats().syncs_failed, failed + 1);
     node.engine.handle_timeout(half.saturating_add(STALL));
     assert!(closes(&mut node, slow));

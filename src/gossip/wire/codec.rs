@@ -65,6 +65,11 @@ pub enum SwimError {
     Malformed,
 }
 
+/// What a SWIM message says of its sender and of itself, if it is one.
+pub fn read_swim_header(body: &[u8]) -> Option<foca::Header<Identity>> {
+    SwimCodec::read(body).ok()
+}
+
 impl SwimCodec {
     fn write(&mut self, value: impl Serialize, mut buf: impl BufMut) -> Result<(), SwimError> {
         self.scratch.clear();

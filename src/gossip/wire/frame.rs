@@ -14,6 +14,8 @@ pub const MAX_DATAGRAM: usize = 1200;
 pub(super) const SEAL_ROOM: usize = 40;
 /// Longest SWIM message.
 pub const MAX_SWIM: usize = MAX_DATAGRAM - HEADER_LEN - SEAL_ROOM;
+/// Longest first frame on a stream that a peer opened, header included: nobody has proven anything yet.
+pub const MAX_FIRST_FRAME: usize = 256;
 /// Longest frame on a stream, header included.
 pub const MAX_STREAM_FRAME: usize = 64 * 1024;
 
@@ -26,6 +28,11 @@ impl ClusterId {
     pub fn new(key: &DigestKey, label: &str) -> Self {
         // A label is no scope, but needs the same thing: 64 keyed bits that outsiders do not hit by accident.
         Self(key.scope_id(label).raw())
+    }
+
+    /// Its wire form.
+    pub(in super::super) fn to_bytes(self) -> [u8; 8] {
+        self.0.to_le_bytes()
     }
 }
 
@@ -41,15 +48,18 @@ pub enum Tag {
     Sync = 3,
     /// The sender is about to leave on purpose. No body. Datagrams only.
     Leave = 4,
+    /// A frame of another tag under a seal: [`super::Sealed`].
+    Sealed = 5,
 }
 
 impl Tag {
-    fn from_raw(raw: u8) -> Option<Self> {
+    pub(super) fn from_raw(raw: u8) -> Option<Self> {
         match raw {
             1 => Some(Self::Swim),
             2 => Some(Self::Deltas),
             3 => Some(Self::Sync),
             4 => Some(Self::Leave),
+            5 => Some(Self::Sealed),
             _ => None,
         }
     }
@@ -84,6 +94,24 @@ pub enum FrameError {
     /// The body is not what its tag promises.
     #[error("frame body is malformed")]
     Malformed,
+    /// In the clear, where only what is sealed is taken.
+    #[error("frame is not sealed")]
+    Unsealed,
+    /// Sealed under a secret that this node does not have.
+    #[error("frame is sealed under an unknown secret")]
+    UnknownSecret,
+    /// Sealed by somebody without the secret, or changed on its way.
+    #[error("frame does not open")]
+    NotAuthentic,
+    /// Sealed, and seen before. No fault: what matters is said more than once.
+    #[error("frame was seen before")]
+    Duplicate,
+    /// Sealed, and out of its place: too old to tell whether it was seen, our own, or not the next one of its stream.
+    #[error("frame is out of its place")]
+    Replayed,
+    /// Of a run that never proved itself, while too many of those are being tried.
+    #[error("frame is of one unknown sender too many")]
+    Strangers,
 }
 
 impl<'a> Frame<'a> {
@@ -111,10 +139,14 @@ impl<'a> Frame<'a> {
 /// A whole frame around `body`.
 pub fn encode_frame(cluster: ClusterId, sender: RunId, tag: Tag, body: &[u8]) -> Bytes {
     let mut bytes = BytesMut::with_capacity(HEADER_LEN + body.len());
-    bytes.put_u8(VERSION);
-    bytes.put_u64_le(cluster.0);
-    bytes.put_u64_le(sender.raw());
-    bytes.put_u8(tag as u8);
+    put_header(&mut bytes, cluster, sender, tag);
     bytes.put_slice(body);
     bytes.freeze()
+}
+
+pub(super) fn put_header(bytes: &mut BytesMut, cluster: ClusterId, sender: RunId, tag: Tag) {
+    bytes.put_u8(VERSION);
+    bytes.put_slice(&cluster.to_bytes());
+    bytes.put_u64_le(sender.raw());
+    bytes.put_u8(tag as u8);
 }

@@ -13,7 +13,7 @@ use peerlimit::{
     Quota,
     bucket::Timestamp,
     crdt::{Digest, DigestKey, RunId},
-    gossip::{Engine, EngineConfig, Event, StreamCommand, StreamId, Transmit, wire::NodeName},
+    gossip::{Engine, EngineConfig, Event, Secrets, StreamCommand, StreamId, Transmit, wire::NodeName},
     table::{ScopeSpec, Table, TableOptions},
 };
 use rand::{Rng, RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
@@ -38,6 +38,8 @@ pub struct Cluster {
     /// Deltas between a node's clock and true time.
     clocks: Vec<Clock>,
     pub traffic: Traffic,
+    /// How often some node took some other for gone, or itself was taken for gone.
+    pub members_lost: u64,
 }
 
 /// Datagrams and bytes on the wire, streams included.
@@ -161,6 +163,7 @@ impl Cluster {
             streams: HashMap::new(),
             waiting: HashMap::new(),
             traffic: Traffic::default(),
+            members_lost: 0,
         }
     }
 
@@ -209,6 +212,12 @@ impl Cluster {
         for node in self.nodes.iter().filter_map(|slot| slot.node.as_ref()) {
             let _spec = node.table.scopes().get_or_add(&DigestKey::PUBLIC, name, quota);
         }
+    }
+
+    /// Gives node `index` other secrets.
+    pub fn set_secrets(&mut self, index: usize, secrets: &Secrets) {
+        self.log(|| format!("node {index} has {secrets:?}"));
+        self.with_engine(index, |engine, _| engine.set_secrets(secrets));
     }
 
     /// A request for one permit of `key` at node `index`.
@@ -364,6 +373,7 @@ impl Cluster {
             match event {
                 Event::Ready => node.ready = true,
                 Event::Left => left = true,
+                Event::MemberDown(_) | Event::Rejoined => self.members_lost += 1,
                 _ => {}
             }
         }
@@ -413,7 +423,7 @@ impl Cluster {
                 }
             }
             StreamCommand::Send(id, payload) => self.send(End { node, life, id }, payload),
-            StreamCommand::Close(id) => {
+            StreamCommand::Close(id) | StreamCommand::Cut(id) => {
                 let end = End { node, life, id };
                 self.waiting.remove(&end);
                 if let Some(peer) = self.streams.remove(&end) {

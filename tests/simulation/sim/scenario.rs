@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use peerlimit::{
     Quota,
     crdt::RunId,
-    gossip::{EngineConfig, wire::NodeName},
+    gossip::{EngineConfig, Secrets, wire::NodeName},
 };
 use rand::{Rng, RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 
@@ -62,6 +62,8 @@ pub enum Step {
     Start(usize),
     Crash(usize),
     Leave(usize),
+    /// It is given these secrets.
+    Secrets(usize, fn() -> Secrets),
 }
 
 /// One request, and what was said to it.
@@ -266,6 +268,7 @@ impl Scenario {
             Step::Start(node) => cluster.start(node),
             Step::Crash(node) => cluster.crash(node),
             Step::Leave(node) => cluster.leave(node),
+            Step::Secrets(node, secrets) => cluster.set_secrets(node, &secrets()),
         }
     }
 }
