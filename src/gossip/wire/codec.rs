@@ -35,6 +35,17 @@ pub(super) fn decode<T: DeserializeOwned>(bytes: &mut &[u8]) -> Result<T, FrameE
     Ok(value)
 }
 
+/// Takes `N` bytes off the front of `bytes` as they are.
+///
+/// # Errors
+///
+/// If there are not so many. `bytes` is left as it was.
+pub(super) fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], FrameError> {
+    let (taken, rest) = bytes.split_first_chunk::<N>().ok_or(FrameError::Malformed)?;
+    *bytes = rest;
+    Ok(*taken)
+}
+
 /// A value cannot be encoded.
 #[derive(Debug, thiserror::Error)]
 #[error("value cannot be encoded")]

@@ -6,7 +6,7 @@ use crate::crdt::{Delta, Digest, Epoch, ScopeId, Version};
 
 use super::{
     FrameError,
-    codec::{decode, encode},
+    codec::{decode, encode, take},
     frame::{HEADER_LEN, MAX_DATAGRAM, SEAL_ROOM},
 };
 
@@ -46,18 +46,18 @@ impl DeltaFrame {
     ///
     /// Where it is not as described above, where a count gained is more than the count, or where versions run over.
     pub fn decode(mut body: &[u8]) -> Result<Self, FrameError> {
-        let age = Duration::from_millis(u16::from_le_bytes(decode(&mut body)?).into());
+        let age = Duration::from_millis(u16::from_le_bytes(take(&mut body)?).into());
         let from = Version::from_raw(decode(&mut body)?);
         let mut to = from;
         let mut deltas = Vec::with_capacity(body.len() / (Digest::LEN + 3));
         while !body.is_empty() {
-            let scope = ScopeId::from_raw(u64::from_le_bytes(decode(&mut body)?));
-            let count: u8 = decode(&mut body)?;
+            let scope = ScopeId::from_raw(u64::from_le_bytes(take(&mut body)?));
+            let [count] = take(&mut body)?;
             if count == 0 {
                 return Err(FrameError::Malformed);
             }
             for _ in 0..count {
-                let digest = Digest::from_bytes(decode(&mut body)?);
+                let digest = Digest::from_bytes(take(&mut body)?);
                 let (epoch, after, gained): (u32, u64, u64) = decode(&mut body)?;
                 let before = after.checked_sub(gained).ok_or(FrameError::Malformed)?;
                 let version = to.checked_add(1).ok_or(FrameError::Malformed)?;
