@@ -1,16 +1,18 @@
 //! The replica log: every run's cells, in version order.
 
-use std::{
-    collections::{BTreeMap, HashMap, hash_map},
-    hash::{BuildHasherDefault, Hasher},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use smallvec::SmallVec;
 
 use crate::bucket::Timestamp;
 
-use super::{Cell, Count, Delta, Digest, Epoch, KeyRecord, News, RunCell, RunId, ScopeId, Version, held::Held};
+use super::{
+    Cell, Count, Delta, Digest, Epoch, KeyRecord, News, RunCell, RunId, ScopeId, Version,
+    cells::{CellId, Cells, RunSlot, Stored},
+    held::Held,
+    order::Order,
+    slots::Slots,
+};
 
 /// Bounds of a [`ReplicaLog`].
 #[derive(Clone, Copy, Debug)]
@@ -48,10 +50,10 @@ pub struct ReplicaLog {
     own: RunId,
     /// Epoch of own cells that are created next. Raised when own cells are dropped.
     epoch: Epoch,
-    keys: HashMap<Digest, Entry, BuildHasherDefault<DigestHasher>>,
+    cells: Cells,
     /// Ordered, so that nothing which reaches the wire depends on a hash seed.
     runs: BTreeMap<RunId, Run>,
-    cells: usize,
+    slots: Slots,
     limits: LogLimits,
     /// How long a cell lives that its run does not publish.
     key_ttl: Duration,
@@ -60,16 +62,11 @@ pub struct ReplicaLog {
 }
 
 #[derive(Debug)]
-struct Entry {
-    scope: ScopeId,
-    /// In no order, one for each run at most. Never empty.
-    cells: SmallVec<[Cell; 1]>,
-}
-
-#[derive(Debug, Default)]
 struct Run {
-    /// Exactly one place for each cell of this run that some entry holds: `order[cell.version] == entry's digest`.
-    order: BTreeMap<Version, Digest>,
+    /// What cells call it.
+    slot: RunSlot,
+    /// Exactly one place for each cell of this run.
+    order: Order,
     held: Held,
     /// When this node last knew that it missed nothing of this run, if it ever did.
     in_step: Option<Timestamp>,
@@ -78,6 +75,10 @@ struct Run {
 }
 
 impl Run {
+    fn new(slot: RunSlot) -> Self {
+        Self { slot, order: Order::default(), held: Held::default(), in_step: None, dropped: None }
+    }
+
     /// Whether a cell of `epoch` that is not here was never here, and began after this node was last in step.
     fn is_new(&self, epoch: Epoch) -> bool {
         self.in_step.is_some() && self.dropped.is_none_or(|dropped| epoch > dropped)
@@ -87,12 +88,13 @@ impl Run {
 impl ReplicaLog {
     /// An empty log of the run `own`, whose cells live for `key_ttl` after they were last published.
     pub fn new(own: RunId, limits: LogLimits, key_ttl: Duration) -> Self {
+        let (slots, slot) = Slots::new(own);
         Self {
             own,
             epoch: Epoch::default(),
-            keys: HashMap::default(),
-            runs: BTreeMap::from([(own, Run::default())]),
-            cells: 0,
+            cells: Cells::default(),
+            runs: BTreeMap::from([(own, Run::new(slot))]),
+            slots,
             limits,
             key_ttl,
             sweep_after: None,
@@ -106,19 +108,20 @@ impl ReplicaLog {
 
     /// Cells held, of all runs.
     pub fn cells(&self) -> usize {
-        self.cells
+        self.cells.len()
     }
 
     /// Keys with at least one cell.
     pub fn keys(&self) -> usize {
-        self.keys.len()
+        self.cells.keys()
     }
 
     /// Raises our own cell of a key by `permits`, and gives it our next version.
     pub fn publish(&mut self, scope: ScopeId, digest: Digest, permits: u64, now: Timestamp) -> Delta {
         let version = self.own_version().next();
         let key_ttl = self.key_ttl;
-        let cell = self.own_cell(digest).copied();
+        let id = self.own_cell(digest);
+        let cell = id.map(|id| self.cells.get(id));
         // Peers may have dropped a cell that was idle for so long. Where it begins anew must not depend on who swept first.
         let begun = cell.filter(|cell| now.saturating_since(cell.heard) < key_ttl).map(|cell| cell.count);
         if let Some(cell) = cell
@@ -132,27 +135,35 @@ impl ReplicaLog {
         }
         let before = begun.unwrap_or(Count { epoch: self.epoch, permits: 0 });
         let after = Count { permits: before.permits.saturating_add(permits), ..before };
-        let arrival = Cell { run: self.own, count: after, version, heard: now };
-
-        let entry = self.keys.entry(digest).or_insert_with(|| Entry { scope, cells: SmallVec::new() });
-        match entry.cells.iter_mut().find(|cell| cell.run == arrival.run) {
-            Some(cell) => *cell = arrival,
-            None => {
-                entry.cells.push(arrival);
-                self.cells += 1;
+        let Some(own) = self.runs.get_mut(&self.own) else {
+            debug_assert!(false, "a log has its own run");
+            return Delta { scope, digest, epoch: after.epoch, from: before.permits, to: after.permits, version };
+        };
+        let stored = Stored { run: own.slot, count: after, version, heard: now };
+        let id = match id {
+            Some(id) => {
+                self.cells.set(id, stored);
+                Some(id)
             }
-        }
-        let own = self.runs.entry(self.own).or_default();
+            None => self.cells.insert(scope, digest, stored),
+        };
         if let Some(cell) = cell {
-            own.order.remove(&cell.version);
+            own.order.remove(cell.version);
         }
-        own.order.insert(version, digest);
+        if let Some(id) = id {
+            own.order.insert(version, id);
+        }
         own.held.cover(own.held.upto(), version);
         Delta { scope, digest, epoch: after.epoch, from: before.permits, to: after.permits, version }
     }
 
-    fn own_cell(&self, digest: Digest) -> Option<&Cell> {
-        self.cells_of(digest).iter().find(|cell| cell.run == self.own)
+    fn own_cell(&self, digest: Digest) -> Option<CellId> {
+        self.runs.get(&self.own).and_then(|own| self.find(self.cells.first_of(digest), own.slot))
+    }
+
+    /// The cell of a run among those from `first` on.
+    fn find(&self, first: Option<CellId>, run: RunSlot) -> Option<CellId> {
+        self.cells.linked(first).find(|id| self.cells.get(*id).run == run)
     }
 
     /// A cell of `epoch` ended: one that begins anew needs a later epoch. Cells of an epoch end over a long time, so that one
@@ -164,24 +175,12 @@ impl ReplicaLog {
     }
 
     fn drop_oldest_own(&mut self) {
-        let own = self.own;
-        let Some(run) = self.runs.get_mut(&own) else { return };
-        let Some((_, digest)) = run.order.pop_first() else { return };
-        if let Some(cell) = self.remove_cell(own, digest) {
-            self.end_epoch(cell.count.epoch);
-        }
-    }
-
-    /// Removes a cell, and its key's entry with the last one. Its place in the order is the caller's business.
-    fn remove_cell(&mut self, run: RunId, digest: Digest) -> Option<Cell> {
-        let entry = self.keys.get_mut(&digest)?;
-        let at = entry.cells.iter().position(|cell| cell.run == run)?;
-        let cell = entry.cells.swap_remove(at);
-        if entry.cells.is_empty() {
-            self.keys.remove(&digest);
-        }
-        self.cells -= 1;
-        Some(cell)
+        let Some(own) = self.runs.get_mut(&self.own) else { return };
+        let Some((version, id)) = own.order.first() else { return };
+        own.order.remove(version);
+        let epoch = self.cells.get(id).count.epoch;
+        self.cells.remove(id);
+        self.end_epoch(epoch);
     }
 
     /// Merges a delta that `run` itself sent.
@@ -208,29 +207,27 @@ impl ReplicaLog {
         let reported = arrival.count.permits.saturating_sub(from.unwrap_or(arrival.count.permits));
         let no_baseline = Applied::NoBaseline(News { recent: reported, ..News::default() });
 
-        if !self.runs.contains_key(&arrival.run) && self.runs.len() >= self.limits.max_runs {
+        let first = self.cells.first_of(digest);
+        let has_room = first.is_some() || self.cells.keys() < self.limits.max_keys;
+        let Some(run) = self.run_mut(arrival.run) else {
             // Of a run that is not kept nobody knows what was charged before, so nothing is.
             return Applied::NoBaseline(News::default());
-        }
-        let run = self.runs.entry(arrival.run).or_default();
-        let place = run.order.get(&arrival.version);
-
-        let has_room = self.keys.len() < self.limits.max_keys;
-        let entry = match self.keys.entry(digest) {
-            hash_map::Entry::Occupied(entry) => entry.into_mut(),
-            hash_map::Entry::Vacant(_) if place.is_some() => return Applied::Refused,
-            hash_map::Entry::Vacant(vacant) if has_room => vacant.insert(Entry { scope, cells: SmallVec::new() }),
-            hash_map::Entry::Vacant(_) => {
-                run.dropped = run.dropped.max(Some(epoch));
-                return no_baseline;
-            }
         };
+        let (slot, place) = (run.slot, run.order.get(arrival.version));
 
-        let Some(cell) = entry.cells.iter_mut().find(|cell| cell.run == arrival.run) else {
+        let Some(id) = self.find(first, slot) else {
             if place.is_some() {
                 return Applied::Refused;
             }
-            let applied = match run.in_step {
+            let stored = Stored { run: slot, count: arrival.count, version: arrival.version, heard: arrival.heard };
+            let id = if has_room { self.cells.insert(scope, digest, stored) } else { None };
+            let Some(run) = self.runs.get_mut(&arrival.run) else { return no_baseline };
+            let Some(id) = id else {
+                run.dropped = run.dropped.max(Some(epoch));
+                return no_baseline;
+            };
+            run.order.insert(arrival.version, id);
+            return match run.in_step {
                 // It began since: all of it is news.
                 Some(in_step) if run.is_new(epoch) => {
                     let gap = now.saturating_since(in_step);
@@ -238,31 +235,30 @@ impl ReplicaLog {
                 }
                 _ => no_baseline,
             };
-            entry.cells.push(arrival);
-            run.order.insert(arrival.version, digest);
-            self.cells += 1;
-            return applied;
         };
+        let mut cell = self.cells.get(id);
         if arrival.count <= cell.count {
             return Applied::News(News::default());
         }
-        if place.is_some_and(|taken| *taken != digest) {
+        if place.is_some_and(|taken| taken != id) {
             return Applied::Refused;
         }
         // A new epoch began at 0, and everything in it is news.
         let baseline = if epoch > cell.count.epoch { 0 } else { cell.count.permits };
         let fresh = arrival.count.permits.saturating_sub(baseline);
         let recent = reported.min(fresh);
+        let Some(run) = self.runs.get_mut(&arrival.run) else { return no_baseline };
         let gap = now.saturating_since(cell.heard.max(run.in_step.unwrap_or_default()));
         let news = News { recent, missed: fresh - recent, gap };
 
         cell.count = cell.count.merge(arrival.count);
         cell.heard = cell.heard.max(arrival.heard);
         if arrival.version > cell.version {
-            run.order.remove(&cell.version);
-            run.order.insert(arrival.version, digest);
+            run.order.remove(cell.version);
+            run.order.insert(arrival.version, id);
             cell.version = arrival.version;
         }
+        self.cells.set(id, cell);
         Applied::News(news)
     }
 
@@ -326,8 +322,15 @@ impl ReplicaLog {
 
     /// Another run than our own, begun if there is room.
     fn run_mut(&mut self, run: RunId) -> Option<&mut Run> {
-        let known = self.runs.contains_key(&run) || self.runs.len() < self.limits.max_runs;
-        (known && run != self.own).then(|| self.runs.entry(run).or_default())
+        if run == self.own {
+            return None;
+        }
+        if !self.runs.contains_key(&run) {
+            let has_room = self.runs.len() < self.limits.max_runs;
+            let slot = has_room.then(|| self.slots.take(run))??;
+            self.runs.insert(run, Run::new(slot));
+        }
+        self.runs.get_mut(&run)
     }
 
     /// How long ago nothing of `run` was missed; zero for our own, for ever if it was never so.
@@ -364,20 +367,22 @@ impl ReplicaLog {
         self.runs.get(&run).is_some_and(|run| !run.order.is_empty())
     }
 
-    /// The cells of a key, or none.
-    pub fn cells_of(&self, digest: Digest) -> &[Cell] {
-        self.keys.get(&digest).map_or(&[], |entry| &entry.cells)
+    /// The cells of a key, in no order.
+    pub fn cells_of(&self, digest: Digest) -> SmallVec<[Cell; 4]> {
+        self.cells.linked(self.cells.first_of(digest)).map(|id| self.cell(id)).collect()
+    }
+
+    fn cell(&self, id: CellId) -> Cell {
+        let Stored { run, count, version, heard } = self.cells.get(id);
+        Cell { run: self.slots.run(run), count, version, heard }
     }
 
     /// Up to `most` keys that some run published since `since`, some of each run's newest.
     pub fn hot_keys(&self, since: Timestamp, most: usize) -> Vec<Digest> {
         let mut hot = Vec::new();
-        for (id, run) in &self.runs {
-            let newest = run.order.values().rev().take_while(|digest| {
-                let cell = self.cells_of(**digest).iter().find(|cell| cell.run == *id);
-                cell.is_some_and(|cell| cell.heard >= since)
-            });
-            hot.extend(newest.take(most.div_ceil(self.runs.len())));
+        for run in self.runs.values() {
+            let newest = run.order.newest_first().take_while(|id| self.cells.get(*id).heard >= since);
+            hot.extend(newest.take(most.div_ceil(self.runs.len())).map(|id| self.cells.key(id).1));
         }
         hot.sort_unstable();
         hot.dedup();
@@ -386,16 +391,14 @@ impl ReplicaLog {
     }
 
     pub(super) fn scope_of(&self, digest: Digest) -> Option<ScopeId> {
-        self.keys.get(&digest).map(|entry| entry.scope)
+        self.cells.first_of(digest).map(|id| self.cells.key(id).0)
     }
 
     /// The cell of `run` with the highest version in `(low, below)`.
     pub(super) fn newest_between(&self, run: RunId, low: Version, below: Version) -> Option<(Version, Digest)> {
-        if low.next() >= below {
-            return None;
-        }
         let order = &self.runs.get(&run)?.order;
-        order.range(low.next()..below).next_back().map(|(version, digest)| (*version, *digest))
+        let (version, id) = order.last_between(low.next(), below)?;
+        Some((version, self.cells.key(id).1))
     }
 
     /// Looks at up to `budget` cells that nobody published for the time to live, each run's oldest first, and drops
@@ -410,17 +413,12 @@ impl ReplicaLog {
             if id != at_run {
                 (at_run, after) = (id, Version::NONE);
             }
-            let oldest = run.order.range(after.next()..).next().map(|(version, digest)| (*version, *digest));
-            let idle_cell = oldest.and_then(|(version, digest)| {
-                let cells = &self.keys.get(&digest)?.cells;
-                let at = cells.iter().position(|cell| cell.run == id)?;
-                (now.saturating_since(cells[at].heard) >= self.key_ttl).then_some((
-                    version,
-                    digest,
-                    cells[at].count.epoch,
-                ))
+            let idle_cell = run.order.first_from(after.next()).and_then(|(version, id)| {
+                let cell = self.cells.get(id);
+                let is_idle = now.saturating_since(cell.heard) >= self.key_ttl;
+                is_idle.then(|| (version, id, self.cells.key(id).1, cell.count.epoch))
             });
-            let Some((version, digest, epoch)) = idle_cell else {
+            let Some((version, cell, digest, epoch)) = idle_cell else {
                 let Some(next) = id.raw().checked_add(1) else { return swept };
                 (at_run, after) = (RunId::from_raw(next), Version::NONE);
                 continue;
@@ -429,9 +427,9 @@ impl ReplicaLog {
             if keep(digest) {
                 continue;
             }
-            run.order.remove(&version);
+            run.order.remove(version);
             run.dropped = run.dropped.max(Some(epoch));
-            self.remove_cell(id, digest);
+            self.cells.remove(cell);
             swept.dropped += 1;
             if id == self.own {
                 self.end_epoch(epoch);
@@ -445,31 +443,13 @@ impl ReplicaLog {
     /// Forgets the runs that have no cells left and that `keep` does not name. They do not come back from a slower
     /// peer: a run without cells is only learned from itself.
     pub fn forget_runs(&mut self, keep: impl Fn(RunId) -> bool) {
-        let own = self.own;
-        self.runs.retain(|id, run| *id == own || !run.order.is_empty() || keep(*id));
+        let (own, slots) = (self.own, &mut self.slots);
+        self.runs.retain(|id, run| {
+            let stays = *id == own || !run.order.is_empty() || keep(*id);
+            if !stays {
+                slots.give_back(run.slot);
+            }
+            stays
+        });
     }
-}
-
-/// A digest is uniformly distributed: its first word is its hash.
-#[derive(Default)]
-struct DigestHasher(u64);
-
-impl Hasher for DigestHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        // `Digest` hashes as words, never as bytes; anything else still gets a usable hash.
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        self.0 ^= word;
-    }
-
-    // `[u64; 2]` writes its length first on some paths; it is the same for all.
-    fn write_usize(&mut self, _len: usize) {}
 }

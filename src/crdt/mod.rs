@@ -9,10 +9,13 @@
 //! [`Gcra::charge`](crate::bucket::Gcra::charge) and [`Gcra::raise`](crate::bucket::Gcra::raise).
 
 mod cell;
+mod cells;
 mod digest;
 mod held;
 mod log;
 mod news;
+mod order;
+mod slots;
 mod walk;
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ mod digest;
 mod held;
 mod log;
 mod network;
+mod store;
 mod walk;
 
 use std::{

@@ -123,7 +123,7 @@ proptest! {
         }
         for number in 0..40 {
             for cell in ours.cells_of(key(number)) {
-                let there = theirs.cells_of(key(number)).iter().find(|there| there.run == cell.run);
+                let there = theirs.cells_of(key(number)).into_iter().find(|there| there.run == cell.run);
                 let arrived = there.is_some_and(|there| there.version == cell.version && there.count == cell.count);
                 let will_come = cell.run == run(1) && cell.version > first;
                 prop_assert!(arrived || will_come, "{cell:?} of key {number} is lost: {there:?}");
