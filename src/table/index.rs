@@ -81,13 +81,17 @@ impl Index {
         let chain = Chain { home: place.group, number: place.home, index: self };
         // The lock ordered this after any division of this group.
         let len = self.len.load(Relaxed);
-        if len == place.len || home_of(place.digest, len) == place.home { chain } else { self.lock_moved(chain, place) }
+        if len == place.len || home_of(place.digest, len) == place.home {
+            chain
+        } else {
+            self.lock_moved(chain, place.digest)
+        }
     }
 
     #[cold]
-    fn lock_moved<'i>(&'i self, chain: Chain<'i>, place: &Place<'i>) -> Chain<'i> {
+    fn lock_moved<'i>(&'i self, chain: Chain<'i>, digest: Digest) -> Chain<'i> {
         drop(chain);
-        self.lock(&self.place(place.digest))
+        self.lock(&self.place(digest))
     }
 
     /// Locks the home group number `home`, which is below [`Index::len`].

@@ -211,7 +211,7 @@ impl Table {
     pub fn decide_at<'t>(&'t self, place: &Place<'t>, rule: &Rule, cost: u64, now: Timestamp) -> Decision {
         let chain = self.index.lock(place);
         let Some(slot) = chain.find(place.digest()) else {
-            return self.decide_unknown(chain, rule, place.digest(), cost, now);
+            return self.decide_unknown(chain, *rule, place.digest(), cost, now);
         };
         let tat = slot.tat();
         let Some(admitted) = rule.gcra.admit(tat, now, cost) else {
@@ -230,7 +230,7 @@ impl Table {
     }
 
     #[cold]
-    fn decide_unknown(&self, chain: Chain<'_>, rule: &Rule, digest: Digest, cost: u64, now: Timestamp) -> Decision {
+    fn decide_unknown(&self, chain: Chain<'_>, rule: Rule, digest: Digest, cost: u64, now: Timestamp) -> Decision {
         let Some(admitted) = rule.gcra.admit(Tat::FULL, now, cost) else {
             return rule.gcra.refused(Tat::FULL, now, cost);
         };
@@ -240,7 +240,7 @@ impl Table {
         {
             slot.set_tat(admitted);
             if self.publishes() {
-                let wants = slot.add_unsent(cost, rule, now);
+                let wants = slot.add_unsent(cost, &rule, now);
                 self.mark(chain, wants);
             } else {
                 drop(chain);
