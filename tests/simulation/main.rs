@@ -3,6 +3,7 @@
 #![allow(unreachable_pub, reason = "modules of a test are private by nature")]
 
 mod accuracy;
+mod chaos;
 mod churn;
 mod guard;
 mod partitions;
