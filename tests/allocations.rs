@@ -122,23 +122,65 @@ fn a_bucket_takes_no_more_bytes_than_the_documentation_says() {
     assert!(bytes <= BYTES_A_BUCKET, "{bytes} bytes a bucket");
 }
 
+/// A log of the run 0, and other runs that tell it of keys.
+struct Told {
+    log: ReplicaLog,
+    versions: u64,
+}
+
+impl Told {
+    fn new() -> Self {
+        let limits = LogLimits { max_keys: 1 << 20, max_runs: 64 };
+        Self { log: ReplicaLog::new(RunId::from_raw(0), limits, Duration::from_secs(600)), versions: 0 }
+    }
+
+    /// Each of `runs` admits one permit more of each key.
+    fn tell<'a>(&mut self, runs: u64, digests: impl Iterator<Item = &'a Digest> + Clone, from: u64) {
+        let scope = DigestKey::PUBLIC.scope_id("");
+        for run in (1..=runs).map(RunId::from_raw) {
+            for (digest, version) in digests.clone().zip((self.versions + 1..).map(Version::from_raw)) {
+                let delta = Delta { scope, digest: *digest, epoch: Epoch::default(), from, to: from + 1, version };
+                self.log.apply_delta(run, &delta, NOW);
+            }
+        }
+        self.versions += MILLION as u64 / runs;
+    }
+}
+
 #[test]
 fn a_cell_takes_no_more_bytes_than_the_documentation_says() {
-    let limits = LogLimits { max_keys: 1 << 20, max_runs: 64 };
-    let scope = DigestKey::PUBLIC.scope_id("");
     for runs in [1, 10] {
         let digests = digests(MILLION / runs as usize);
         let bytes = bytes_each(|| {
-            let mut log = ReplicaLog::new(RunId::from_raw(0), limits, Duration::from_secs(600));
-            for run in (1..=runs).map(RunId::from_raw) {
-                for (digest, version) in digests.iter().zip((1..).map(Version::from_raw)) {
-                    let delta = Delta { scope, digest: *digest, epoch: Epoch::default(), from: 0, to: 1, version };
-                    log.apply_delta(run, &delta, NOW);
-                }
-            }
-            assert_eq!(log.cells(), MILLION);
-            log
+            let mut told = Told::new();
+            told.tell(runs, digests.iter(), 0);
+            assert_eq!(told.log.cells(), MILLION);
+            told
         });
+        assert!(bytes <= BYTES_A_CELL, "{bytes} bytes a cell of {runs} runs");
+    }
+}
+
+#[test]
+fn a_cell_in_use_takes_no_more_bytes_and_allocates_next_to_nothing() {
+    for runs in [1, 10] {
+        let digests = digests(MILLION / runs as usize);
+        // As if at random, by a finalizer of Murmur hash, so that each run's order has gaps of all widths.
+        let draw = |nth: u64| {
+            let mixed = (nth ^ nth >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
+            &digests[(mixed ^ mixed >> 33) as usize % digests.len()]
+        };
+        let mut allocations = 0;
+        let bytes = bytes_each(|| {
+            let mut told = Told::new();
+            told.tell(runs, digests.iter(), 0);
+            let each = digests.len() as u64;
+            told.tell(runs, (0..each).map(draw), 1);
+            allocations = measure(|| told.tell(runs, (each..2 * each).map(draw), 2)).count_total;
+            assert_eq!(told.log.cells(), MILLION);
+            told
+        });
+        assert!(allocations <= MILLION as u64 / 32, "{allocations} allocations for a million cells of {runs} runs");
         assert!(bytes <= BYTES_A_CELL, "{bytes} bytes a cell of {runs} runs");
     }
 }

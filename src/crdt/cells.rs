@@ -1,221 +1,116 @@
-//! Where the cells of all runs are kept: one node a cell, in chunks that never move.
+//! All cells of a replica log, by key and run.
 
-use std::num::NonZeroU32;
-
-use hashbrown::{HashTable, hash_table::Entry};
+use hashbrown::HashTable;
 
 use crate::bucket::Timestamp;
 
-use super::{Count, Digest, Epoch, ScopeId, Version};
+use super::{Cell, Count, Digest, Epoch, RunId, ScopeId, Version, arena::Arena, runs::RunSlot};
 
-/// The place of a cell, as long as the cell is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct CellId(NonZeroU32);
-
-/// A run's number in a node: it stands for a [`RunId`](super::RunId), in a quarter of its bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct RunSlot(pub(super) u16);
-
-/// One cell: 56 bytes. The cells of a key are linked, in no order.
-#[derive(Debug)]
-struct Node {
-    digest: Digest,
-    scope: ScopeId,
-    permits: u64,
-    version: Version,
-    /// When it was heard, and whose it is.
-    stamp: Stamp,
-    epoch: Epoch,
-    /// The next cell of the key; of a free node the next free one.
-    next: Option<CellId>,
-}
-
-/// A time in units of four microseconds, which last for 35 years, above a run's slot of 16 bits.
+/// A cell as it is kept. The run's number has a value to spare, so a place in the arena takes no more than this.
 #[derive(Clone, Copy, Debug)]
-struct Stamp(u64);
-
-impl Stamp {
-    const UNIT_NANOS: u64 = 4_000;
-    const SLOT_BITS: u32 = 16;
-    const MAX_TIME: u64 = (1 << (u64::BITS - Self::SLOT_BITS)) - 1;
-
-    /// Rounded down: what is believed of how fresh a cell is never errs on the fresh side.
-    fn new(heard: Timestamp, run: RunSlot) -> Self {
-        let time = (heard.as_nanos() / Self::UNIT_NANOS).min(Self::MAX_TIME);
-        Self(time << Self::SLOT_BITS | u64::from(run.0))
-    }
-
-    fn heard(self) -> Timestamp {
-        Timestamp::from_nanos((self.0 >> Self::SLOT_BITS).saturating_mul(Self::UNIT_NANOS))
-    }
-
-    fn run(self) -> RunSlot {
-        RunSlot(self.0 as u16)
-    }
-}
-
-/// What a node says besides its key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stored {
-    pub(super) run: RunSlot,
-    pub(super) count: Count,
+pub(super) struct Node {
+    pub(super) digest: Digest,
+    /// The same in all cells of a key.
+    pub(super) scope: ScopeId,
+    pub(super) permits: u64,
     pub(super) version: Version,
     pub(super) heard: Timestamp,
+    pub(super) epoch: Epoch,
+    pub(super) run: RunSlot,
 }
 
-/// All cells, by key.
-#[derive(Debug, Default)]
+impl Node {
+    pub(super) fn count(&self) -> Count {
+        Count { epoch: self.epoch, permits: self.permits }
+    }
+
+    /// A cell of the run that `run` stands for.
+    pub(super) fn new(run: RunSlot, scope: ScopeId, digest: Digest, cell: &Cell) -> Self {
+        let Cell { count: Count { epoch, permits }, version, heard, .. } = *cell;
+        Self { digest, scope, permits, version, heard, epoch, run }
+    }
+
+    /// Takes over what `cell` says, of the same run.
+    pub(super) fn set(&mut self, cell: &Cell) {
+        self.set_count(cell.count);
+        (self.version, self.heard) = (cell.version, cell.heard);
+    }
+
+    pub(super) fn set_count(&mut self, count: Count) {
+        (self.epoch, self.permits) = (count.epoch, count.permits);
+    }
+
+    /// As others see it, where it is known that its run is `run`.
+    pub(super) fn cell(&self, run: RunId) -> Cell {
+        Cell { run, count: self.count(), version: self.version, heard: self.heard }
+    }
+}
+
+/// Cells under short numbers, which the order of each run's versions names too.
+#[derive(Debug)]
 pub(super) struct Cells {
-    /// Each is full but for the last, and allocated at its full length: growth copies nothing.
-    chunks: Vec<Vec<Node>>,
-    /// The first of the nodes that are free.
-    free: Option<CellId>,
-    /// The first cell of each key.
-    first: HashTable<CellId>,
-    len: usize,
+    arena: Arena<Node>,
+    /// Numbers of cells by key and run, parted by the key. A table that grows is copied, so each is a small part of
+    /// all.
+    parts: Box<[HashTable<u32>]>,
+}
+
+/// Into how many tables the numbers are parted.
+const PARTS: usize = 64;
+
+impl Default for Cells {
+    fn default() -> Self {
+        Self { arena: Arena::default(), parts: (0..PARTS).map(|_| HashTable::new()).collect() }
+    }
 }
 
 impl Cells {
-    /// Nodes of a chunk: 224 kB.
-    const CHUNK: usize = 1 << 12;
-
-    /// Cells held.
     pub(super) fn len(&self) -> usize {
-        self.len
+        self.arena.len()
     }
 
-    /// Keys with at least one cell.
-    pub(super) fn keys(&self) -> usize {
-        self.first.len()
+    pub(super) fn get(&self, at: u32) -> Option<&Node> {
+        self.arena.get(at)
     }
 
-    /// The first cell of a key, from which [`Cells::linked`] goes on.
-    pub(super) fn first_of(&self, digest: Digest) -> Option<CellId> {
-        self.first.find(digest.word(), |id| self.node(*id).digest == digest).copied()
+    pub(super) fn get_mut(&mut self, at: u32) -> Option<&mut Node> {
+        self.arena.get_mut(at)
     }
 
-    /// This cell of a key and those that follow it.
-    pub(super) fn linked(&self, first: Option<CellId>) -> impl Iterator<Item = CellId> + '_ {
-        std::iter::successors(first, |id| self.node(*id).next)
+    /// The number of a run's cell of a key.
+    pub(super) fn find(&self, run: RunSlot, digest: Digest) -> Option<u32> {
+        let is_it = |at: &u32| self.arena.get(*at).is_some_and(|node| node.digest == digest && node.run == run);
+        self.parts.get(part_of(digest))?.find(hash(run, digest), is_it).copied()
     }
 
-    pub(super) fn get(&self, id: CellId) -> Stored {
-        let node = self.node(id);
-        let count = Count { epoch: node.epoch, permits: node.permits };
-        Stored { run: node.stamp.run(), count, version: node.version, heard: node.stamp.heard() }
+    /// Adds a cell of which [`Cells::find`] finds none. `None` if there is no room for it.
+    pub(super) fn insert(&mut self, node: Node) -> Option<u32> {
+        let part = self.parts.get_mut(part_of(node.digest))?;
+        let at = self.arena.insert(node)?;
+        let arena = &self.arena;
+        let hash_at = |at: &u32| arena.get(*at).map_or(0, |node| hash(node.run, node.digest));
+        part.insert_unique(hash(node.run, node.digest), at, hash_at);
+        Some(at)
     }
 
-    /// The key of a cell, and its scope.
-    pub(super) fn key(&self, id: CellId) -> (ScopeId, Digest) {
-        let node = self.node(id);
-        (node.scope, node.digest)
-    }
-
-    /// Replaces what a cell says.
-    pub(super) fn set(&mut self, id: CellId, stored: Stored) {
-        let node = self.node_mut(id);
-        node.permits = stored.count.permits;
-        node.epoch = stored.count.epoch;
-        node.version = stored.version;
-        node.stamp = Stamp::new(stored.heard, stored.run);
-    }
-
-    /// Adds a cell. The key has none of that run, and keeps the scope that it has. `None` at 2^32 - 1 cells.
-    pub(super) fn insert(&mut self, scope: ScopeId, digest: Digest, stored: Stored) -> Option<CellId> {
-        let id = self.take_node()?;
-        let Stored { run, count, version, heard } = stored;
-        let stamp = Stamp::new(heard, run);
-        let node = Node { digest, scope, permits: count.permits, version, stamp, epoch: count.epoch, next: None };
-        let Self { chunks, first, .. } = self;
-        *node_of(chunks, id) = node;
-        let entry = first.entry(
-            digest.word(),
-            |other| node_at(chunks, *other).digest == digest,
-            |other| node_at(chunks, *other).digest.word(),
-        );
-        match entry {
-            Entry::Occupied(occupied) => {
-                // Second, so that the index needs no change.
-                let first = *occupied.get();
-                let (scope, next) = (node_at(chunks, first).scope, node_at(chunks, first).next);
-                let node = node_of(chunks, id);
-                (node.scope, node.next) = (scope, next);
-                node_of(chunks, first).next = Some(id);
-            }
-            Entry::Vacant(vacant) => {
-                vacant.insert(id);
-            }
+    pub(super) fn remove(&mut self, at: u32) -> Option<Node> {
+        let node = self.arena.remove(at)?;
+        let part = self.parts.get_mut(part_of(node.digest))?;
+        if let Ok(entry) = part.find_entry(hash(node.run, node.digest), |of| *of == at) {
+            entry.remove();
         }
-        self.len += 1;
-        Some(id)
-    }
-
-    /// Removes a cell.
-    pub(super) fn remove(&mut self, id: CellId) {
-        let (digest, next) = (self.node(id).digest, self.node(id).next);
-        let Some(first) = self.first_of(digest) else { return };
-        let before = self.linked(Some(first)).find(|other| self.node(*other).next == Some(id));
-        if let Some(before) = before {
-            self.node_mut(before).next = next;
-        } else if let Ok(mut entry) = self.first.find_entry(digest.word(), |other| *other == id) {
-            match next {
-                Some(next) => *entry.get_mut() = next,
-                None => {
-                    entry.remove();
-                }
-            }
-        }
-        self.node_mut(id).next = self.free;
-        self.free = Some(id);
-        self.len -= 1;
-    }
-
-    fn take_node(&mut self) -> Option<CellId> {
-        if let Some(id) = self.free {
-            self.free = self.node(id).next;
-            return Some(id);
-        }
-        let fresh = match self.chunks.last() {
-            Some(last) => (self.chunks.len() - 1) * Self::CHUNK + last.len(),
-            None => 0,
-        };
-        let id = CellId(NonZeroU32::new(u32::try_from(fresh).ok()?.checked_add(1)?)?);
-        if fresh % Self::CHUNK == 0 {
-            self.chunks.push(Vec::with_capacity(Self::CHUNK));
-        }
-        let free = Node {
-            digest: Digest::from_words(0, 0),
-            scope: ScopeId::from_raw(0),
-            permits: 0,
-            version: Version::NONE,
-            stamp: Stamp(0),
-            epoch: Epoch::default(),
-            next: None,
-        };
-        self.chunks.last_mut()?.push(free);
-        Some(id)
-    }
-
-    fn node(&self, id: CellId) -> &Node {
-        node_at(&self.chunks, id)
-    }
-
-    fn node_mut(&mut self, id: CellId) -> &mut Node {
-        node_of(&mut self.chunks, id)
+        Some(node)
     }
 }
 
-fn place(id: CellId) -> (usize, usize) {
-    let number = id.0.get() as usize - 1;
-    (number / Cells::CHUNK, number % Cells::CHUNK)
+/// By other bits than those that choose a place inside a table.
+fn part_of(digest: Digest) -> usize {
+    digest.other_word() as usize % PARTS
 }
 
-fn node_at(chunks: &[Vec<Node>], id: CellId) -> &Node {
-    let (chunk, at) = place(id);
-    &chunks[chunk][at]
-}
-
-fn node_of(chunks: &mut [Vec<Node>], id: CellId) -> &mut Node {
-    let (chunk, at) = place(id);
-    &mut chunks[chunk][at]
+/// All cells of a key lie close to each other, so that whoever looks for all of them waits for memory once: the low
+/// bits choose the place and know nothing of the run. The run is in the top seven, which the table compares before
+/// anything else, so that whoever looks for one cell does not look at the others of its key.
+fn hash(run: RunSlot, digest: Digest) -> u64 {
+    digest.word() ^ u64::from(run.raw()) << 57
 }

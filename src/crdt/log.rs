@@ -1,17 +1,13 @@
 //! The replica log: every run's cells, in version order.
 
-use std::{collections::BTreeMap, time::Duration};
-
-use smallvec::SmallVec;
+use std::time::Duration;
 
 use crate::bucket::Timestamp;
 
 use super::{
     Cell, Count, Delta, Digest, Epoch, KeyRecord, News, RunCell, RunId, ScopeId, Version,
-    cells::{CellId, Cells, RunSlot, Stored},
-    held::Held,
-    order::Order,
-    slots::Slots,
+    cells::{Cells, Node},
+    runs::{Run, RunSlot, Runs},
 };
 
 /// Bounds of a [`ReplicaLog`].
@@ -51,9 +47,9 @@ pub struct ReplicaLog {
     /// Epoch of own cells that are created next. Raised when own cells are dropped.
     epoch: Epoch,
     cells: Cells,
-    /// Ordered, so that nothing which reaches the wire depends on a hash seed.
-    runs: BTreeMap<RunId, Run>,
-    slots: Slots,
+    /// Keys with at least one cell.
+    keys: usize,
+    runs: Runs,
     limits: LogLimits,
     /// How long a cell lives that its run does not publish.
     key_ttl: Duration,
@@ -61,40 +57,15 @@ pub struct ReplicaLog {
     sweep_after: Option<(RunId, Version)>,
 }
 
-#[derive(Debug)]
-struct Run {
-    /// What cells call it.
-    slot: RunSlot,
-    /// Exactly one place for each cell of this run.
-    order: Order,
-    held: Held,
-    /// When this node last knew that it missed nothing of this run, if it ever did.
-    in_step: Option<Timestamp>,
-    /// The latest epoch of which a cell was dropped here, or not kept.
-    dropped: Option<Epoch>,
-}
-
-impl Run {
-    fn new(slot: RunSlot) -> Self {
-        Self { slot, order: Order::default(), held: Held::default(), in_step: None, dropped: None }
-    }
-
-    /// Whether a cell of `epoch` that is not here was never here, and began after this node was last in step.
-    fn is_new(&self, epoch: Epoch) -> bool {
-        self.in_step.is_some() && self.dropped.is_none_or(|dropped| epoch > dropped)
-    }
-}
-
 impl ReplicaLog {
     /// An empty log of the run `own`, whose cells live for `key_ttl` after they were last published.
     pub fn new(own: RunId, limits: LogLimits, key_ttl: Duration) -> Self {
-        let (slots, slot) = Slots::new(own);
         Self {
             own,
             epoch: Epoch::default(),
             cells: Cells::default(),
-            runs: BTreeMap::from([(own, Run::new(slot))]),
-            slots,
+            keys: 0,
+            runs: Runs::new(own),
             limits,
             key_ttl,
             sweep_after: None,
@@ -113,57 +84,51 @@ impl ReplicaLog {
 
     /// Keys with at least one cell.
     pub fn keys(&self) -> usize {
-        self.cells.keys()
+        self.keys
     }
 
     /// Raises our own cell of a key by `permits`, and gives it our next version.
     pub fn publish(&mut self, scope: ScopeId, digest: Digest, permits: u64, now: Timestamp) -> Delta {
         let version = self.own_version().next();
-        let key_ttl = self.key_ttl;
-        let id = self.own_cell(digest);
-        let cell = id.map(|id| self.cells.get(id));
+        let at = self.cells.find(RunSlot::OWN, digest);
+        let cell = at.and_then(|at| self.cells.get(at)).map(|node| node.cell(self.own));
         // Peers may have dropped a cell that was idle for so long. Where it begins anew must not depend on who swept first.
-        let begun = cell.filter(|cell| now.saturating_since(cell.heard) < key_ttl).map(|cell| cell.count);
+        let begun = cell.filter(|cell| now.saturating_since(cell.heard) < self.key_ttl).map(|cell| cell.count);
         if let Some(cell) = cell
             && begun.is_none()
         {
             self.end_epoch(cell.count.epoch);
         }
-        let own_cells = self.runs.get(&self.own).map_or(0, |own| own.order.len());
-        if cell.is_none() && own_cells >= self.limits.max_keys {
+        if cell.is_none() && self.own_cells() >= self.limits.max_keys {
             self.drop_oldest_own();
         }
         let before = begun.unwrap_or(Count { epoch: self.epoch, permits: 0 });
         let after = Count { permits: before.permits.saturating_add(permits), ..before };
-        let Some(own) = self.runs.get_mut(&self.own) else {
-            debug_assert!(false, "a log has its own run");
-            return Delta { scope, digest, epoch: after.epoch, from: before.permits, to: after.permits, version };
-        };
-        let stored = Stored { run: own.slot, count: after, version, heard: now };
-        let id = match id {
-            Some(id) => {
-                self.cells.set(id, stored);
-                Some(id)
+        let arrival = Cell { run: self.own, count: after, version, heard: now };
+
+        let at = match at {
+            Some(at) => {
+                if let Some(node) = self.cells.get_mut(at) {
+                    node.set(&arrival);
+                }
+                Some(at)
             }
-            None => self.cells.insert(scope, digest, stored),
+            None => self.add_cell(RunSlot::OWN, self.scope_of(digest), scope, digest, &arrival),
         };
-        if let Some(cell) = cell {
-            own.order.remove(cell.version);
+        if let Some(own) = self.runs.get_mut(self.own) {
+            if let Some(cell) = cell {
+                own.order.remove(cell.version);
+            }
+            if let Some(at) = at {
+                own.order.insert(version, at);
+            }
+            own.held.cover(own.held.upto(), version);
         }
-        if let Some(id) = id {
-            own.order.insert(version, id);
-        }
-        own.held.cover(own.held.upto(), version);
         Delta { scope, digest, epoch: after.epoch, from: before.permits, to: after.permits, version }
     }
 
-    fn own_cell(&self, digest: Digest) -> Option<CellId> {
-        self.runs.get(&self.own).and_then(|own| self.find(self.cells.first_of(digest), own.slot))
-    }
-
-    /// The cell of a run among those from `first` on.
-    fn find(&self, first: Option<CellId>, run: RunSlot) -> Option<CellId> {
-        self.cells.linked(first).find(|id| self.cells.get(*id).run == run)
+    fn own_cells(&self) -> usize {
+        self.runs.get(self.own).map_or(0, |own| own.order.len())
     }
 
     /// A cell of `epoch` ended: one that begins anew needs a later epoch. Cells of an epoch end over a long time, so that one
@@ -175,12 +140,34 @@ impl ReplicaLog {
     }
 
     fn drop_oldest_own(&mut self) {
-        let Some(own) = self.runs.get_mut(&self.own) else { return };
-        let Some((version, id)) = own.order.first() else { return };
+        let Some(own) = self.runs.get_mut(self.own) else { return };
+        let Some((version, at)) = own.order.first_from(Version::NONE) else { return };
         own.order.remove(version);
-        let epoch = self.cells.get(id).count.epoch;
-        self.cells.remove(id);
-        self.end_epoch(epoch);
+        if let Some(node) = self.remove_cell(at) {
+            self.end_epoch(node.epoch);
+        }
+    }
+
+    /// Adds a run's first cell of a key, whose scope is `known` if the key is. Its place in the order is the caller's
+    /// business.
+    fn add_cell(
+        &mut self,
+        run: RunSlot,
+        known: Option<ScopeId>,
+        scope: ScopeId,
+        digest: Digest,
+        arrival: &Cell,
+    ) -> Option<u32> {
+        let at = self.cells.insert(Node::new(run, known.unwrap_or(scope), digest, arrival))?;
+        self.keys += usize::from(known.is_none());
+        Some(at)
+    }
+
+    /// Removes a cell. Its place in the order is the caller's business.
+    fn remove_cell(&mut self, at: u32) -> Option<Node> {
+        let node = self.cells.remove(at)?;
+        self.keys -= usize::from(self.scope_of(node.digest).is_none());
+        Some(node)
     }
 
     /// Merges a delta that `run` itself sent.
@@ -205,61 +192,65 @@ impl ReplicaLog {
         }
         let epoch = arrival.count.epoch;
         let reported = arrival.count.permits.saturating_sub(from.unwrap_or(arrival.count.permits));
-        let no_baseline = Applied::NoBaseline(News { recent: reported, ..News::default() });
 
-        let first = self.cells.first_of(digest);
-        let has_room = first.is_some() || self.cells.keys() < self.limits.max_keys;
-        let Some(run) = self.run_mut(arrival.run) else {
+        let Some(run) = self.runs.begin(arrival.run, self.limits.max_runs) else {
             // Of a run that is not kept nobody knows what was charged before, so nothing is.
             return Applied::NoBaseline(News::default());
         };
-        let (slot, place) = (run.slot, run.order.get(arrival.version));
-
-        let Some(id) = self.find(first, slot) else {
+        let place = run.order.get(arrival.version);
+        let at = self.cells.find(run.slot, digest);
+        let Some((at, node)) = at.and_then(|at| Some((at, self.cells.get_mut(at)?))) else {
             if place.is_some() {
                 return Applied::Refused;
             }
-            let stored = Stored { run: slot, count: arrival.count, version: arrival.version, heard: arrival.heard };
-            let id = if has_room { self.cells.insert(scope, digest, stored) } else { None };
-            let Some(run) = self.runs.get_mut(&arrival.run) else { return no_baseline };
-            let Some(id) = id else {
-                run.dropped = run.dropped.max(Some(epoch));
-                return no_baseline;
-            };
-            run.order.insert(arrival.version, id);
-            return match run.in_step {
-                // It began since: all of it is news.
-                Some(in_step) if run.is_new(epoch) => {
-                    let gap = now.saturating_since(in_step);
-                    Applied::News(News { recent: reported, missed: arrival.count.permits - reported, gap })
-                }
-                _ => no_baseline,
-            };
+            return self.begin_cell(scope, digest, &arrival, reported, now);
         };
-        let mut cell = self.cells.get(id);
-        if arrival.count <= cell.count {
+        let held = node.count();
+        if arrival.count <= held {
             return Applied::News(News::default());
         }
-        if place.is_some_and(|taken| taken != id) {
+        if place.is_some_and(|taken| taken != at) {
             return Applied::Refused;
         }
         // A new epoch began at 0, and everything in it is news.
-        let baseline = if epoch > cell.count.epoch { 0 } else { cell.count.permits };
+        let baseline = if epoch > held.epoch { 0 } else { held.permits };
         let fresh = arrival.count.permits.saturating_sub(baseline);
         let recent = reported.min(fresh);
-        let Some(run) = self.runs.get_mut(&arrival.run) else { return no_baseline };
-        let gap = now.saturating_since(cell.heard.max(run.in_step.unwrap_or_default()));
+        let gap = now.saturating_since(node.heard.max(run.in_step.unwrap_or_default()));
         let news = News { recent, missed: fresh - recent, gap };
 
-        cell.count = cell.count.merge(arrival.count);
-        cell.heard = cell.heard.max(arrival.heard);
-        if arrival.version > cell.version {
-            run.order.remove(cell.version);
-            run.order.insert(arrival.version, id);
-            cell.version = arrival.version;
+        node.set_count(held.merge(arrival.count));
+        node.heard = node.heard.max(arrival.heard);
+        if arrival.version > node.version {
+            run.order.remove(node.version);
+            run.order.insert(arrival.version, at);
+            node.version = arrival.version;
         }
-        self.cells.set(id, cell);
         Applied::News(news)
+    }
+
+    /// Takes the first cell of a known run and a key, which reports so many permits, if there is room for it.
+    fn begin_cell(&mut self, scope: ScopeId, digest: Digest, arrival: &Cell, reported: u64, now: Timestamp) -> Applied {
+        let no_baseline = Applied::NoBaseline(News { recent: reported, ..News::default() });
+        let known = self.scope_of(digest);
+        let has_room = known.is_some() || self.keys < self.limits.max_keys;
+        let slot = self.runs.get(arrival.run).map(|run| run.slot).filter(|_| has_room);
+        let at = slot.and_then(|slot| self.add_cell(slot, known, scope, digest, arrival));
+
+        let Some(run) = self.runs.get_mut(arrival.run) else { return no_baseline };
+        let Some(at) = at else {
+            run.note_dropped(Some(arrival.count.epoch));
+            return no_baseline;
+        };
+        run.order.insert(arrival.version, at);
+        match run.in_step {
+            // It began since: all of it is news.
+            Some(in_step) if run.is_new(arrival.count.epoch) => {
+                let gap = now.saturating_since(in_step);
+                Applied::News(News { recent: reported, missed: arrival.count.permits - reported, gap })
+            }
+            _ => no_baseline,
+        }
     }
 
     /// Notes that everything which `run` published in `(from, to]` has arrived from itself. Returns whether nothing
@@ -283,25 +274,25 @@ impl ReplicaLog {
     pub fn fill(&mut self, run: RunId, from: Version, to: Version, dropped: Option<Epoch>) {
         if let Some(run) = self.run_mut(run) {
             run.held.cover(from, to);
-            run.dropped = run.dropped.max(dropped);
+            run.note_dropped(dropped);
         }
     }
 
     /// Notes that a cell of `run` was not taken.
     pub fn note_dropped(&mut self, run: RunId, epoch: Epoch) {
         if let Some(run) = self.run_mut(run) {
-            run.dropped = run.dropped.max(Some(epoch));
+            run.note_dropped(Some(epoch));
         }
     }
 
     /// The latest epoch of `run` of which a cell is missing here, though its version is held.
     pub fn dropped(&self, run: RunId) -> Option<Epoch> {
-        self.runs.get(&run)?.dropped
+        self.runs.get(run)?.dropped
     }
 
     /// Whether everything that `run` published in `(from, to]` is held.
     pub fn holds(&self, run: RunId, from: Version, to: Version) -> bool {
-        self.runs.get(&run).is_some_and(|run| run.held.holds(from, to))
+        self.runs.get(run).is_some_and(|run| run.held.holds(from, to))
     }
 
     /// How many runs are known.
@@ -322,15 +313,7 @@ impl ReplicaLog {
 
     /// Another run than our own, begun if there is room.
     fn run_mut(&mut self, run: RunId) -> Option<&mut Run> {
-        if run == self.own {
-            return None;
-        }
-        if !self.runs.contains_key(&run) {
-            let has_room = self.runs.len() < self.limits.max_runs;
-            let slot = has_room.then(|| self.slots.take(run))??;
-            self.runs.insert(run, Run::new(slot));
-        }
-        self.runs.get_mut(&run)
+        if run == self.own { None } else { self.runs.begin(run, self.limits.max_runs) }
     }
 
     /// How long ago nothing of `run` was missed; zero for our own, for ever if it was never so.
@@ -338,23 +321,23 @@ impl ReplicaLog {
         if run == self.own {
             return Duration::ZERO;
         }
-        let in_step = self.runs.get(&run).and_then(|run| run.in_step);
+        let in_step = self.runs.get(run).and_then(|run| run.in_step);
         in_step.map_or(Duration::MAX, |in_step| now.saturating_since(in_step))
     }
 
     /// The highest version of `run` up to which nothing is missing.
     pub fn version_of(&self, run: RunId) -> Version {
-        self.runs.get(&run).map_or(Version::NONE, |run| run.held.upto())
+        self.runs.get(run).map_or(Version::NONE, |run| run.held.upto())
     }
 
     /// Whether some delta of `run` is known to be lost or late.
     pub fn has_gap(&self, run: RunId) -> bool {
-        self.runs.get(&run).is_some_and(|run| run.held.has_gap())
+        self.runs.get(run).is_some_and(|run| run.held.has_gap())
     }
 
     /// For each run the highest version up to which nothing is missing, in the order of the runs.
     pub fn versions(&self) -> impl Iterator<Item = (RunId, Version)> + '_ {
-        self.runs.iter().map(|(id, run)| (*id, run.held.upto()))
+        self.runs.iter().map(|(id, run)| (id, run.held.upto()))
     }
 
     /// Our own version: how much we have published.
@@ -364,25 +347,27 @@ impl ReplicaLog {
 
     /// Whether the log keeps anything of `run`.
     pub fn has_cells_of(&self, run: RunId) -> bool {
-        self.runs.get(&run).is_some_and(|run| !run.order.is_empty())
+        self.runs.get(run).is_some_and(|run| !run.order.is_empty())
     }
 
-    /// The cells of a key, in no order.
-    pub fn cells_of(&self, digest: Digest) -> SmallVec<[Cell; 4]> {
-        self.cells.linked(self.cells.first_of(digest)).map(|id| self.cell(id)).collect()
+    /// The cells of a key, in the order of their runs.
+    pub fn cells_of(&self, digest: Digest) -> impl Iterator<Item = Cell> + '_ {
+        self.nodes_of(digest).map(|(run, node)| node.cell(run))
     }
 
-    fn cell(&self, id: CellId) -> Cell {
-        let Stored { run, count, version, heard } = self.cells.get(id);
-        Cell { run: self.slots.run(run), count, version, heard }
+    fn nodes_of(&self, digest: Digest) -> impl Iterator<Item = (RunId, &Node)> {
+        self.runs.iter().filter_map(move |(id, run)| {
+            let at = self.cells.find(run.slot, digest)?;
+            Some((id, self.cells.get(at)?))
+        })
     }
 
     /// Up to `most` keys that some run published since `since`, some of each run's newest.
     pub fn hot_keys(&self, since: Timestamp, most: usize) -> Vec<Digest> {
         let mut hot = Vec::new();
-        for run in self.runs.values() {
-            let newest = run.order.newest_first().take_while(|id| self.cells.get(*id).heard >= since);
-            hot.extend(newest.take(most.div_ceil(self.runs.len())).map(|id| self.cells.key(id).1));
+        for (_, run) in self.runs.iter() {
+            let newest = run.order.newest().map_while(|at| self.cells.get(at).filter(|node| node.heard >= since));
+            hot.extend(newest.map(|node| node.digest).take(most.div_ceil(self.runs.len())));
         }
         hot.sort_unstable();
         hot.dedup();
@@ -391,14 +376,13 @@ impl ReplicaLog {
     }
 
     pub(super) fn scope_of(&self, digest: Digest) -> Option<ScopeId> {
-        self.cells.first_of(digest).map(|id| self.cells.key(id).0)
+        self.nodes_of(digest).next().map(|(_, node)| node.scope)
     }
 
     /// The cell of `run` with the highest version in `(low, below)`.
     pub(super) fn newest_between(&self, run: RunId, low: Version, below: Version) -> Option<(Version, Digest)> {
-        let order = &self.runs.get(&run)?.order;
-        let (version, id) = order.last_between(low.next(), below)?;
-        Some((version, self.cells.key(id).1))
+        let (version, at) = self.runs.get(run)?.order.last_below(below).filter(|(version, _)| *version > low)?;
+        self.cells.get(at).map(|node| (version, node.digest))
     }
 
     /// Looks at up to `budget` cells that nobody published for the time to live, each run's oldest first, and drops
@@ -409,16 +393,16 @@ impl ReplicaLog {
         let (mut at_run, mut after) = self.sweep_after.take().unwrap_or((RunId::from_raw(0), Version::NONE));
         for _ in 0..budget {
             // A run that went meanwhile leaves the cursor between two others.
-            let Some((&id, run)) = self.runs.range_mut(at_run..).next() else { return swept };
+            let Some((id, run)) = self.runs.first_in(at_run..) else { return swept };
             if id != at_run {
                 (at_run, after) = (id, Version::NONE);
             }
-            let idle_cell = run.order.first_from(after.next()).and_then(|(version, id)| {
-                let cell = self.cells.get(id);
-                let is_idle = now.saturating_since(cell.heard) >= self.key_ttl;
-                is_idle.then(|| (version, id, self.cells.key(id).1, cell.count.epoch))
+            let oldest = run.order.first_from(after.next());
+            let idle_cell = oldest.and_then(|(version, at)| {
+                let node = self.cells.get(at)?;
+                (now.saturating_since(node.heard) >= self.key_ttl).then_some((version, at, node.digest, node.epoch))
             });
-            let Some((version, cell, digest, epoch)) = idle_cell else {
+            let Some((version, at, digest, epoch)) = idle_cell else {
                 let Some(next) = id.raw().checked_add(1) else { return swept };
                 (at_run, after) = (RunId::from_raw(next), Version::NONE);
                 continue;
@@ -428,8 +412,8 @@ impl ReplicaLog {
                 continue;
             }
             run.order.remove(version);
-            run.dropped = run.dropped.max(Some(epoch));
-            self.cells.remove(cell);
+            run.note_dropped(Some(epoch));
+            self.remove_cell(at);
             swept.dropped += 1;
             if id == self.own {
                 self.end_epoch(epoch);
@@ -443,13 +427,7 @@ impl ReplicaLog {
     /// Forgets the runs that have no cells left and that `keep` does not name. They do not come back from a slower
     /// peer: a run without cells is only learned from itself.
     pub fn forget_runs(&mut self, keep: impl Fn(RunId) -> bool) {
-        let (own, slots) = (self.own, &mut self.slots);
-        self.runs.retain(|id, run| {
-            let stays = *id == own || !run.order.is_empty() || keep(*id);
-            if !stays {
-                slots.give_back(run.slot);
-            }
-            stays
-        });
+        let own = self.own;
+        self.runs.retain(|id, run| id == own || !run.order.is_empty() || keep(id));
     }
 }

@@ -8,6 +8,7 @@
 //! The counts say what is *news*. What news does to a bucket is the business of
 //! [`Gcra::charge`](crate::bucket::Gcra::charge) and [`Gcra::raise`](crate::bucket::Gcra::raise).
 
+mod arena;
 mod cell;
 mod cells;
 mod digest;
@@ -15,7 +16,7 @@ mod held;
 mod log;
 mod news;
 mod order;
-mod slots;
+mod runs;
 mod walk;
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! The laws of counts, and what a replica log promises whatever the network does.
 
+mod arena;
+mod cells;
 mod digest;
 mod held;
 mod log;
 mod network;
-mod store;
+mod order;
 mod walk;
 
 use std::{
@@ -65,12 +67,12 @@ fn check(log: &ReplicaLog, keys: impl IntoIterator<Item = Digest>) {
     let (mut cells, mut held) = (0, 0);
     let mut places: BTreeMap<(RunId, Version), Digest> = BTreeMap::new();
     for digest in keys.into_iter().collect::<BTreeSet<_>>() {
-        let of = log.cells_of(digest);
+        let of: Vec<Cell> = log.cells_of(digest).collect();
         held += usize::from(!of.is_empty());
         cells += of.len();
         let runs: BTreeSet<RunId> = of.iter().map(|cell| cell.run).collect();
         assert_eq!(runs.len(), of.len(), "{digest:?} has two cells of one run: {of:?}");
-        for cell in of {
+        for cell in &of {
             let twin = places.insert((cell.run, cell.version), digest);
             assert_eq!(twin, None, "two cells of {:?} have {:?}", cell.run, cell.version);
         }

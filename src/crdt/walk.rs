@@ -114,7 +114,7 @@ impl Walk {
 
     /// Whether the walk over another run came by this key, and so sent it.
     fn was_visited(&self, log: &ReplicaLog, turn: usize, digest: Digest) -> bool {
-        log.cells_of(digest).iter().any(|cell| {
+        log.cells_of(digest).any(|cell| {
             let at = self.span_of(cell.run);
             at.is_some_and(|at| {
                 at != turn
@@ -127,8 +127,8 @@ impl Walk {
     /// The cells that the peer lacks, also those that were published since the walk began: whatever the level holds,
     /// the record has to name, or the peer would charge it again when it hears of it.
     fn cells(&self, log: &ReplicaLog, digest: Digest, now: Timestamp) -> SmallVec<[RunCell; 2]> {
-        let held = |run: &RunId| self.theirs.get(run).copied().unwrap_or_default();
-        let lacking = log.cells_of(digest).into_iter().filter(|cell| cell.version > held(&cell.run));
+        let held = |run| self.theirs.get(&run).copied().unwrap_or_default();
+        let lacking = log.cells_of(digest).filter(|cell| cell.version > held(cell.run));
         let sent = lacking.map(|cell| {
             let age = now.saturating_since(cell.heard);
             let age_secs = age.as_secs() + u64::from(age.subsec_nanos() > 0);

@@ -153,7 +153,7 @@ fn a_quiet_key_is_told_while_another_is_hot() {
             let told = outcome.tally_of("quiet").admitted;
             for node in 1..3 {
                 // All of the quiet key's permits were admitted at node 0, the last of them a second ago.
-                let cells = outcome.cluster.engine(node).log().cells_of(quiet).into_iter();
+                let cells = outcome.cluster.engine(node).log().cells_of(quiet);
                 let known: u64 = cells.map(|cell| cell.count.permits).sum();
                 assert_eq!(known, told, "seed {}: node {node}", outcome.seed);
             }

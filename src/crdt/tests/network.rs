@@ -121,7 +121,7 @@ impl Receiver {
 }
 
 fn cells(log: &ReplicaLog, of: RunId) -> BTreeMap<Digest, (Count, Version)> {
-    let all = (0..KEYS).flat_map(|number| log.cells_of(key(number)).into_iter().map(move |cell| (key(number), cell)));
+    let all = (0..KEYS).flat_map(|number| log.cells_of(key(number)).map(move |cell| (key(number), cell)));
     all.filter(|(_, cell)| cell.run == of).map(|(digest, cell)| (digest, (cell.count, cell.version))).collect()
 }
 

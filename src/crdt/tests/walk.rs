@@ -72,7 +72,7 @@ proptest! {
         let mut expected = BTreeMap::new();
         for number in 0..80 {
             let lacking: BTreeSet<(RunId, Version)> =
-                log.cells_of(key(number)).iter().map(|cell| (cell.run, cell.version)).filter(|(id, at)| *at > theirs[id]).collect();
+                log.cells_of(key(number)).map(|cell| (cell.run, cell.version)).filter(|(id, at)| *at > theirs[id]).collect();
             if !lacking.is_empty() {
                 expected.insert(key(number), lacking);
             }
@@ -123,7 +123,7 @@ proptest! {
         }
         for number in 0..40 {
             for cell in ours.cells_of(key(number)) {
-                let there = theirs.cells_of(key(number)).into_iter().find(|there| there.run == cell.run);
+                let there = theirs.cells_of(key(number)).find(|there| there.run == cell.run);
                 let arrived = there.is_some_and(|there| there.version == cell.version && there.count == cell.count);
                 let will_come = cell.run == run(1) && cell.version > first;
                 prop_assert!(arrived || will_come, "{cell:?} of key {number} is lost: {there:?}");
@@ -137,7 +137,7 @@ proptest! {
         }
         for number in 0..40 {
             let of = |log: &ReplicaLog| {
-                let mut cells: Vec<_> = log.cells_of(key(number)).iter().map(|cell| (cell.run, cell.version, cell.count)).collect();
+                let mut cells: Vec<_> = log.cells_of(key(number)).map(|cell| (cell.run, cell.version, cell.count)).collect();
                 cells.sort_unstable();
                 cells
             };

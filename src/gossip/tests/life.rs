@@ -74,7 +74,7 @@ fn what_one_admits_the_other_knows_within_a_sync_interval() {
     assert_eq!(net.nodes[1].engine.log().cells(), 1);
     // Nothing is charged twice, by whatever way it comes again.
     net.run_until(now.saturating_add(Duration::from_secs(10)));
-    let cells = net.nodes[1].engine.log().cells_of(net.nodes[0].key(1)).to_vec();
+    let cells = net.nodes[1].engine.log().cells_of(net.nodes[0].key(1)).collect::<Vec<_>>();
     assert_eq!((cells.len(), cells[0].count.permits, cells[0].run), (1, 2, RunId::from_raw(1)));
     assert_eq!(net.nodes[1].remaining(net.now, 1), 10);
     assert_eq!(net.nodes.iter().map(|node| node.engine.stats().drops.total()).sum::<u64>(), 0);
@@ -132,7 +132,7 @@ fn leaving_tells_the_rest_and_then_falls_silent() {
     net.run_until(now.saturating_add(Duration::from_millis(600)));
     assert!(net.transcript.iter().any(|line| line.ends_with(" 0 Left")), "it never left");
     assert_eq!(net.nodes[1].engine.stats().peers, 0);
-    assert_eq!(net.nodes[1].engine.log().cells_of(net.nodes[0].key(1)).len(), 1);
+    assert_eq!(net.nodes[1].engine.log().cells_of(net.nodes[0].key(1)).count(), 1);
     let gone = &mut net.nodes[0];
     assert_eq!(gone.engine.poll_timeout(), Timestamp::MAX);
     gone.engine.handle_timeout(at(100_000));

@@ -105,7 +105,7 @@ fn what_was_recorded_counts_at_a_restarted_node_for_its_news_at_most() {
     assert_eq!(net.nodes[0].engine.stats().peers, 1);
     let admitted: Vec<u64> = (0..5)
         .map(|key| {
-            let cells = net.nodes[1].engine.log().cells_of(net.nodes[1].key(key)).to_vec();
+            let cells = net.nodes[1].engine.log().cells_of(net.nodes[1].key(key)).collect::<Vec<_>>();
             cells.iter().filter(|cell| cell.run == RunId::from_raw(2)).map(|cell| cell.count.permits).sum()
         })
         .collect();
@@ -211,7 +211,7 @@ fn one_frame_of_a_member_moves_a_key_no_further_than_its_debt_floor() {
     let wait = node.check(now, 1, 10).retry_after.expect("possible");
     assert!(wait > Duration::from_secs(1) && wait <= Duration::from_secs(2), "{wait:?}");
     // It raised its own cell, not ours, and not the other's.
-    let cells = node.engine.log().cells_of(node.key(1)).to_vec();
+    let cells = node.engine.log().cells_of(node.key(1)).collect::<Vec<_>>();
     assert_eq!(cells.iter().map(|cell| cell.run).collect::<Vec<_>>(), [liar]);
 }
 
