@@ -54,7 +54,9 @@ pub fn secrets(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Err(error) = Secrets::parse(&text) {
         let said = format!("{error} {error:?}");
-        assert!(text.lines().filter(|line| line.trim().len() > 24).all(|line| !said.contains(line.trim())), "{said}");
+        // As long as a secret is, and without the spaces that a message has.
+        let like_a_secret = |word: &&str| word.len() >= 40;
+        assert!(text.split_whitespace().filter(like_a_secret).all(|word| !said.contains(word)), "{said}");
     }
 }
 
