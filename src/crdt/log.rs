@@ -386,8 +386,11 @@ impl ReplicaLog {
     }
 
     /// Looks at up to `budget` cells that nobody published for the time to live, each run's oldest first, and drops
-    /// those that `keep` does not want: a cell is needed as long as its bucket is not full again. Successive calls go
-    /// on where the last one ended.
+    /// those that are not needed. A cell is needed as long as its bucket is not full again, which `keep` tells, but not if
+    /// another cell of its key is in use: that one makes the key known to newcomers, and what this one counted has been
+    /// told to everybody long ago. Else runs that are dead would stay as long as a key of theirs is busy.
+    ///
+    /// Successive calls go on where the last one ended.
     pub fn sweep(&mut self, now: Timestamp, budget: usize, keep: impl Fn(Digest) -> bool) -> Swept {
         let mut swept = Swept::default();
         let (mut at_run, mut after) = self.sweep_after.take().unwrap_or((RunId::from_raw(0), Version::NONE));
@@ -408,9 +411,10 @@ impl ReplicaLog {
                 continue;
             };
             after = version;
-            if keep(digest) {
+            if keep(digest) && !self.is_in_use(digest, now) {
                 continue;
             }
+            let Some(run) = self.runs.get_mut(id) else { continue };
             run.order.remove(version);
             run.note_dropped(Some(epoch));
             self.remove_cell(at);
@@ -422,6 +426,11 @@ impl ReplicaLog {
         self.sweep_after = Some((at_run, after));
         swept.more = true;
         swept
+    }
+
+    /// Whether some run published the key within the time to live.
+    pub fn is_in_use(&self, digest: Digest, now: Timestamp) -> bool {
+        self.nodes_of(digest).any(|(_, node)| now.saturating_since(node.heard) < self.key_ttl)
     }
 
     /// Forgets the runs that have no cells left and that `keep` does not name. They do not come back from a slower

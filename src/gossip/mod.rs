@@ -9,6 +9,7 @@ mod allowance;
 mod config;
 mod engine;
 mod membership;
+mod pauses;
 mod push;
 pub mod seal;
 mod stats;

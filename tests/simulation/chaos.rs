@@ -63,6 +63,71 @@ fn three_hundred_restarts_of_ten_nodes_leave_the_living_and_their_cells() {
     play_long(&scenario);
 }
 
+#[test]
+fn runs_of_the_dead_go_also_while_a_key_is_never_at_rest() {
+    let mut scenario = Scenario {
+        tune: |config| {
+            config.sweeping = Some(Sweeping { key_ttl: Duration::from_secs(30), interval: Duration::from_secs(5) });
+        },
+        check: |outcome| {
+            nobody_is_refused_wrongly(outcome);
+            for node in 0..4 {
+                let stats = outcome.cluster.engine(node).stats();
+                // Those that went within the time to live and a round of the sweep may be there still: one in two seconds.
+                assert!(stats.runs <= 4 + 25, "seed {}: node {node} remembers {} runs", outcome.seed, stats.runs);
+            }
+        },
+        ..Scenario::new("runs_of_the_dead_go_also_while_a_key_is_never_at_rest", 4, 220)
+    }
+    .load(Load::even("key", BELOW, 2, 220));
+    for restart in 0..100 {
+        let (at, node) = (10.0 + 2.0 * f64::from(restart), restart as usize % 4);
+        scenario = scenario.at(at, Step::Crash(node)).at(at + 0.2, Step::Start(node));
+    }
+    play_long(&scenario);
+}
+
+#[test]
+fn a_member_that_lies_silences_a_key_for_two_refill_times_and_no_other() {
+    let mut scenario = Scenario {
+        check: |outcome| {
+            let seed = outcome.seed;
+            everybody_sees_everybody(outcome);
+            assert_eq!(outcome.refused("victim", 2..20), 0, "seed {seed}: before the lies");
+            assert!(outcome.refused("victim", 20..40) > 0, "seed {seed}: the lies are heard");
+            // The last lie is told within the second before 40, and a refill takes half a second.
+            assert_eq!(outcome.refused("victim", 41..60), 0, "seed {seed}: after the lies");
+            assert_eq!(outcome.refused("other", 0..60), 0, "seed {seed}: not lied about");
+        },
+        ..Scenario::new("a_member_that_lies_silences_a_key_for_two_refill_times_and_no_other", 5, 60)
+    }
+    .load(Load::even("victim", 40.0, 2, 60))
+    .load(Load::even("other", 40.0, 2, 60));
+    for lie in 0..40 {
+        scenario = scenario.at(20.0 + 0.5 * f64::from(lie), Step::Lie(4, "victim"));
+    }
+    play_long(&scenario);
+}
+
+#[test]
+fn a_member_that_hardly_runs_holds_up_nobody() {
+    let mut scenario = Scenario {
+        check: |outcome| {
+            everybody_sees_everybody(outcome);
+            let ratio = outcome.tally().ratio();
+            assert!((0.98..=1.02).contains(&ratio), "seed {}: {ratio} of central", outcome.seed);
+        },
+        ..Scenario::new("a_member_that_hardly_runs_holds_up_nobody", 5, 60)
+    }
+    .load(Load::even("key", 400.0, 2, 60));
+    for stop in 0..100 {
+        // It runs for a fifth of the time.
+        let at = 10.0 + 0.4 * f64::from(stop);
+        scenario = scenario.at(at, Step::Freeze(2)).at(at + 0.32, Step::Thaw(2));
+    }
+    play_long(&scenario);
+}
+
 /// As in `churn`, ten times as often.
 #[test]
 #[ignore = "takes minutes: cargo test --release --test simulation a_hundred_times -- --ignored"]

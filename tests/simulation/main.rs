@@ -5,6 +5,7 @@
 mod accuracy;
 mod chaos;
 mod churn;
+mod clocks;
 mod guard;
 mod partitions;
 mod promises;

@@ -216,6 +216,27 @@ fn a_sweep_drops_what_is_idle_and_not_wanted() {
 }
 
 #[test]
+fn cells_of_the_dead_go_also_while_their_key_is_busy() {
+    let limits = LogLimits { max_keys: 100, max_runs: 100 };
+    let mut log = ReplicaLog::new(run(1), limits, TTL);
+    let heard = at(100);
+    for dead in 2..50 {
+        let delta =
+            Delta { scope: SCOPE, digest: key(1), epoch: Epoch::default(), from: 0, to: 5, version: version(1) };
+        log.apply_delta(run(dead), &delta, heard);
+    }
+    let later = heard.saturating_add(TTL);
+    // The bucket is never full. As long as nobody uses the key, all of its cells stay.
+    assert_eq!(log.sweep(later, 1_000, |_| true).dropped, 0);
+    // Then somebody does, and its cell is enough.
+    log.publish(SCOPE, key(1), 1, later);
+    assert_eq!(log.sweep(later, 1_000, |_| true).dropped, 48);
+    log.forget_runs(|_| false);
+    assert_eq!((log.cells(), log.runs()), (1, 1));
+    check(&log, [key(1)]);
+}
+
+#[test]
 fn a_sweep_goes_on_where_it_ended() {
     for budget in 1..20 {
         let mut log = aged();
@@ -241,15 +262,17 @@ fn a_sweep_survives_changes_between_its_steps() {
     assert!(log.sweep(at(200), 3, |_| true).more);
     // The cell at the cursor is published anew, and a run that the cursor may stand in goes.
     log.publish(SCOPE, key(3), 1, at(200));
+    let keep = |digest| digest == key(3) || digest == key(4);
     let mut rounds = 0;
-    while log.sweep(at(200), 3, |digest| digest == key(3)).more {
+    while log.sweep(at(200), 3, keep).more {
         log.forget_runs(|_| false);
         rounds += 1;
         assert!(rounds < 100, "a round never ends");
     }
-    while log.sweep(at(200), 3, |digest| digest == key(3)).more {}
-    assert_eq!(log.cells_of(key(3)).count(), 2);
-    assert_eq!(log.cells(), 2);
+    while log.sweep(at(200), 3, keep).more {}
+    // The one that is in use needs no other cell.
+    assert_eq!((log.cells_of(key(3)).count(), log.cells_of(key(4)).count()), (1, 2));
+    assert_eq!(log.cells(), 3);
     check(&log, (0..200).map(key));
 }
 

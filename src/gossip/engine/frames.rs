@@ -15,6 +15,7 @@ impl Engine {
     pub fn handle_datagram(&mut self, now: Timestamp, bytes: &[u8]) {
         self.stats.frames_in += 1;
         self.stats.bytes_in += bytes.len() as u64;
+        self.notice_pause(now);
         if bytes.len() > MAX_DATAGRAM {
             self.stats.drops.bad_length += 1;
             return;

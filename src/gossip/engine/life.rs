@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{bucket::Timestamp, table::SweepPosition};
 
-use super::{super::wire::Tag, Engine, Event, Join};
+use super::{super::wire::Tag, Engine, Event, Join, StreamId};
 
 impl Engine {
     pub(super) fn check_ready(&mut self, now: Timestamp) {
@@ -47,12 +47,29 @@ impl Engine {
         let round_over = self.sweep.buckets_done && self.sweep.cells_done;
         if round_over {
             self.sweep = SweepRound::default();
-            let peers = &self.peers;
-            self.log.forget_runs(|run| peers.contains_key(&run));
+            self.forget_dead_runs();
         }
         // Small steps, so that neither decisions nor peers wait for a sweep.
         let pause = if round_over { sweeping.interval } else { Duration::from_millis(1) };
         self.deadlines.sweep = now.saturating_add(pause);
+    }
+
+    /// Forgets runs that are no members and have no cells left.
+    pub(super) fn forget_dead_runs(&mut self) {
+        let peers = &self.peers;
+        self.log.forget_runs(|run| peers.contains_key(&run));
+    }
+
+    /// After a pause nothing is known of how things stand: exchanges that were open then say how they stood, and members
+    /// that went on know better.
+    pub(super) fn notice_pause(&mut self, now: Timestamp) {
+        if self.pauses.turn(now) {
+            let open: Vec<StreamId> = self.exchanges.keys().copied().collect();
+            for id in open {
+                self.break_off(now, id);
+            }
+            self.compare_notes_soon(now);
+        }
     }
 
     /// Tells everybody that this is no failure.

@@ -27,6 +27,7 @@ use super::{
     EngineConfig, GossipStats, Secrets,
     absence::Absence,
     membership::{Liveness, Membership},
+    pauses::Pauses,
     push::{Peer, Push},
     seal::Seal,
     strangers::Strangers,
@@ -61,6 +62,7 @@ pub struct Engine {
     /// Where frames are opened.
     scratch: Vec<u8>,
     strangers: Strangers,
+    pauses: Pauses,
     absence: Absence,
     push: Push,
     exchanges: BTreeMap<StreamId, Exchange>,
@@ -214,6 +216,7 @@ impl Engine {
             seal: Seal::new(config.cluster, config.run, config.secrets.take().as_ref()),
             scratch: Vec::new(),
             strangers: Strangers::new(),
+            pauses: Pauses::new(config.sync_interval, now),
             config,
             table,
             rng,
@@ -277,6 +280,7 @@ impl Engine {
         if self.left {
             return;
         }
+        self.notice_pause(now);
         if self.membership.next_timeout().is_some_and(|deadline| deadline <= now) {
             // foca reports what it recovered from by itself.
             if let Err(error) = self.membership.handle_timeout(now) {

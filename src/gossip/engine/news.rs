@@ -52,9 +52,10 @@ impl Engine {
         if self.log.holds(sender, frame.from, frame.to) {
             return;
         }
-        let as_of = now.saturating_sub(frame.age);
+        let arrival = self.pauses.arrival(now);
+        let as_of = arrival.saturating_sub(frame.age);
         for delta in &frame.deltas {
-            let news = match self.log.apply_delta(sender, delta, now) {
+            let news = match self.log.apply_delta(sender, delta, arrival) {
                 Applied::News(news) | Applied::NoBaseline(news) => news,
                 Applied::Refused => {
                     self.stats.drops.cells_refused += 1;
@@ -70,7 +71,7 @@ impl Engine {
                 }
             }
         }
-        if !self.log.cover(sender, frame.from, frame.to, now) {
+        if !self.log.cover(sender, frame.from, frame.to, arrival) {
             self.stats.gaps += 1;
         }
     }

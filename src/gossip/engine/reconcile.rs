@@ -6,7 +6,7 @@ use rand::RngExt;
 
 use crate::{
     bucket::{Missing, Timestamp},
-    crdt::{Applied, Epoch, RunId},
+    crdt::{Applied, Epoch, KeyRecord, RunId},
     table::Charge,
 };
 
@@ -84,9 +84,9 @@ impl Engine {
             // Where a baseline was missing, or too old to tell anything, only the level counts. It never
             // over-charges, so it is taken in any case.
             let mut charge = Charge { permits: 0, missing: record.missing.unwrap_or_default(), as_of };
+            let keeps_expired = self.keeps_expired_cells(record, now);
             for cell in &record.cells {
-                // What the sender keeps only because it has not swept yet must not start a new life here.
-                if self.is_expired(cell.age_secs) && record.missing.unwrap_or_default() == Missing::default() {
+                if self.is_expired(cell.age_secs) && !keeps_expired {
                     self.log.note_dropped(cell.run, cell.count.epoch);
                     continue;
                 }
@@ -107,6 +107,14 @@ impl Engine {
                 self.table.charge(&spec.rule(), record.digest, charge, now);
             }
         }
+    }
+
+    /// Whether cells of a record that are past their time to live are wanted, as a sweep would want them: what the sender
+    /// has only because it has not swept yet must not start a new life here.
+    fn keeps_expired_cells(&self, record: &KeyRecord, now: Timestamp) -> bool {
+        record.missing.is_some_and(|missing| missing != Missing::default())
+            && record.cells.iter().all(|cell| self.is_expired(cell.age_secs))
+            && !self.log.is_in_use(record.digest, now)
     }
 
     fn is_expired(&self, age_secs: u32) -> bool {
@@ -146,6 +154,8 @@ impl Engine {
     }
 
     pub(super) fn exchange_ended(&mut self, now: Timestamp, opened_here: bool, well: bool) {
+        // Those of which the peer had cells that are not wanted here any more.
+        self.forget_dead_runs();
         if well {
             self.stats.syncs += 1;
         } else {

@@ -45,6 +45,7 @@ impl Engine {
 
     /// A frame arrived on a stream, without its length.
     pub fn handle_stream_frame(&mut self, now: Timestamp, id: StreamId, bytes: &[u8]) {
+        self.notice_pause(now);
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
         self.stats.frames_in += 1;
         self.stats.bytes_in += bytes.len() as u64;

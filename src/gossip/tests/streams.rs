@@ -59,6 +59,16 @@ fn who_keeps_silent_gives_way_to_newcomers_the_oldest_first() {
     assert_eq!(node.engine.stats().syncs_failed, 15, "14 that were cut, and the member's");
 }
 
+/// The node takes turns until just before `until`, as one that is not stopped does.
+fn pass_time(node: &mut Node, from: Timestamp, until: Timestamp) {
+    let just_before = until.saturating_sub(Duration::from_nanos(1));
+    let mut now = from;
+    while now < just_before {
+        now = now.saturating_add(Duration::from_millis(500)).min(just_before);
+        node.engine.handle_timeout(now);
+    }
+}
+
 #[test]
 fn who_does_not_say_who_it_is_has_two_seconds() {
     let (mut node, _, now) = node();
@@ -67,6 +77,7 @@ fn who_does_not_say_who_it_is_has_two_seconds() {
     // What is skipped is no proof.
     let mut newer = step(RunId::from_raw(99), &SyncMessage::Summary(1)).to_vec();
     newer[17] = 77;
+    pass_time(&mut node, now, late);
     node.engine.handle_stream_frame(late.saturating_sub(Duration::from_nanos(1)), id, &newer);
     assert!(!closes(&mut node, id));
     assert!(node.engine.poll_timeout() <= late);
@@ -110,19 +121,22 @@ fn an_exchange_that_stalls_is_broken_off() {
     let (mut node, peer, now) = node();
     let silent = opened_by(&mut node, peer, now);
     let slow = node.engine.accept_stream(now).expect("there is room");
-    let failed = node.engine.stats().syncs_failed;
-    let half = now.saturating_add(STALL / 2);
+    // Within the time for a first frame.
+    let half = now.saturating_add(FIRST_FRAME / 2);
+    pass_time(&mut node, now, half);
     node.engine.handle_stream_frame(half, slow, &step(peer, &SyncMessage::Summary(1)));
     let _answer = node.outputs();
     let stalled = now.saturating_add(STALL);
     assert!(node.engine.poll_timeout() <= stalled, "it would sleep over it");
-    node.engine.handle_timeout(stalled.saturating_sub(Duration::from_nanos(1)));
+    pass_time(&mut node, half, stalled);
     assert!(!closes(&mut node, silent));
+    let failed = node.engine.stats().syncs_failed;
     node.engine.handle_timeout(stalled);
     let closed: Vec<_> = std::iter::from_fn(|| node.engine.poll_stream()).collect();
     assert!(closed.contains(&StreamCommand::Cut(silent)), "{closed:?}");
     assert!(!closed.contains(&StreamCommand::Cut(slow)), "one that made progress is broken off");
     assert_eq!(node.engine.stats().syncs_failed, failed + 1);
+    pass_time(&mut node, stalled, half.saturating_add(STALL));
     node.engine.handle_timeout(half.saturating_add(STALL));
     assert!(closes(&mut node, slow));
     // What still arrives on them is nobody's.

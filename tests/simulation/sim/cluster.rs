@@ -1,5 +1,7 @@
 //! Many engines in one thread and in virtual time.
 
+mod faults;
+
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BinaryHeap, HashMap},
@@ -40,6 +42,8 @@ pub struct Cluster {
     pub traffic: Traffic,
     /// How often some node took some other for gone, or itself was taken for gone.
     pub members_lost: u64,
+    /// Lies told so far.
+    lies: u64,
 }
 
 /// Datagrams and bytes on the wire, streams included.
@@ -54,10 +58,13 @@ struct Clock {
     offset: Duration,
     /// Seconds gained in a second.
     drift: f64,
+    /// Since when it stands still, if it does.
+    stopped: Option<Duration>,
 }
 
 impl Clock {
     fn local(&self, now: Duration) -> Timestamp {
+        let now = self.stopped.unwrap_or(now);
         Timestamp::from_nanos((self.offset + now.mul_f64(1.0 + self.drift)).as_nanos() as u64)
     }
 
@@ -72,6 +79,8 @@ struct Slot {
     node: Option<Node>,
     /// Raised at each start and stop, so that what was meant for a former life does not reach the next one.
     life: u64,
+    /// What waits for the process while it is stopped.
+    held: Option<Vec<What>>,
 }
 
 struct Node {
@@ -147,6 +156,7 @@ impl Cluster {
         let clocks = (0..nodes).map(|_| Clock {
             offset: Duration::from_secs_f64(rng.random_range(0.0..1e6)),
             drift: rng.random_range(-50e-6..50e-6),
+            stopped: None,
         });
         Self {
             now: Duration::ZERO,
@@ -164,6 +174,7 @@ impl Cluster {
             waiting: HashMap::new(),
             traffic: Traffic::default(),
             members_lost: 0,
+            lies: 0,
         }
     }
 
@@ -194,6 +205,7 @@ impl Cluster {
     pub fn crash(&mut self, index: usize) {
         self.log(|| format!("node {index} crashes"));
         self.nodes[index].node = None;
+        self.nodes[index].held = None;
         self.nodes[index].life += 1;
         self.break_streams(|end| end.node == index);
     }
@@ -298,7 +310,8 @@ impl Cluster {
 
     /// Nodes that take requests: they run, are ready, and do not leave.
     pub fn serving(&self) -> Vec<usize> {
-        let serving = |slot: &Slot| slot.node.as_ref().is_some_and(|node| node.ready && !node.leaving);
+        let serving =
+            |slot: &Slot| slot.held.is_none() && slot.node.as_ref().is_some_and(|node| node.ready && !node.leaving);
         (0..self.nodes.len()).filter(|index| serving(&self.nodes[*index])).collect()
     }
 
@@ -464,6 +477,7 @@ impl Cluster {
     }
 
     fn happen(&mut self, what: What) {
+        let Some(what) = self.hold(what) else { return };
         match what {
             What::Wake { node, life } => {
                 if self.nodes[node].life == life {

@@ -64,6 +64,18 @@ pub enum Step {
     Leave(usize),
     /// It is given these secrets.
     Secrets(usize, fn() -> Secrets),
+    /// Its clock goes ahead by so many seconds at once.
+    ClockJumps(usize, u64),
+    /// Its clock stands still.
+    ClockStops(usize),
+    /// Its clock goes on from where it stood.
+    ClockGoesOn(usize),
+    /// Its process is stopped.
+    Freeze(usize),
+    /// Its process goes on.
+    Thaw(usize),
+    /// It tells all others absurd counts of this key.
+    Lie(usize, &'static str),
 }
 
 /// One request, and what was said to it.
@@ -93,6 +105,12 @@ impl Outcome {
     /// Permits of `key` that the cluster admitted in these seconds.
     pub fn admitted(&self, key: &'static str, seconds: std::ops::Range<u64>) -> u64 {
         seconds.filter_map(|second| self.seconds.get(&(key, second))).map(|tally| tally.admitted).sum()
+    }
+
+    /// Requests of `key` that the cluster refused in these seconds.
+    pub fn refused(&self, key: &'static str, seconds: std::ops::Range<u64>) -> u64 {
+        let tallies = seconds.filter_map(|second| self.seconds.get(&(key, second)));
+        tallies.map(|tally| tally.offered - tally.admitted).sum()
     }
 
     pub fn tally_of(&self, key: &'static str) -> Tally {
@@ -269,6 +287,12 @@ impl Scenario {
             Step::Crash(node) => cluster.crash(node),
             Step::Leave(node) => cluster.leave(node),
             Step::Secrets(node, secrets) => cluster.set_secrets(node, &secrets()),
+            Step::ClockJumps(node, secs) => cluster.clock_jumps(node, Duration::from_secs(secs)),
+            Step::ClockStops(node) => cluster.clock_stops(node),
+            Step::ClockGoesOn(node) => cluster.clock_goes_on(node),
+            Step::Freeze(node) => cluster.freeze(node),
+            Step::Thaw(node) => cluster.thaw(node),
+            Step::Lie(node, key) => cluster.lie(node, key),
         }
     }
 }
