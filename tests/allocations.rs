@@ -130,7 +130,7 @@ struct Told {
 
 impl Told {
     fn new() -> Self {
-        let limits = LogLimits { max_keys: 1 << 20, max_runs: 64 };
+        let limits = LogLimits { max_keys: 1 << 20, max_cells: 1 << 24, max_runs: 64 };
         Self { log: ReplicaLog::new(RunId::from_raw(0), limits, Duration::from_secs(600)), versions: 0 }
     }
 

@@ -10,7 +10,7 @@ use peerlimit::{
 /// Our own run, and a moment at which nothing is old.
 const OWN: RunId = RunId::from_raw(u64::MAX);
 pub const NOW: Timestamp = Timestamp::from_millis(1_000);
-const LIMITS: LogLimits = LogLimits { max_keys: 1 << 21, max_runs: 64 };
+const LIMITS: LogLimits = LogLimits { max_keys: 1 << 21, max_cells: 1 << 25, max_runs: 64 };
 
 /// The scope of all keys.
 pub const SCOPE: ScopeId = ScopeId::from_raw(0x70e5_c0de);

@@ -16,6 +16,8 @@ pub struct LogLimits {
     /// Most cells of our own, the oldest of which gives way to a new one; and most keys from which on a key that only other
     /// runs use is not kept: its deltas are charged, and leave no baseline.
     pub max_keys: usize,
+    /// Most cells of all runs. What peers say beyond is charged, and leaves no baseline.
+    pub max_cells: usize,
     /// Most runs. Cells of runs beyond are not kept.
     pub max_runs: usize,
 }
@@ -233,7 +235,7 @@ impl ReplicaLog {
     fn begin_cell(&mut self, scope: ScopeId, digest: Digest, arrival: &Cell, reported: u64, now: Timestamp) -> Applied {
         let no_baseline = Applied::NoBaseline(News { recent: reported, ..News::default() });
         let known = self.scope_of(digest);
-        let has_room = known.is_some() || self.keys < self.limits.max_keys;
+        let has_room = self.cells() < self.limits.max_cells && (known.is_some() || self.keys < self.limits.max_keys);
         let slot = self.runs.get(arrival.run).map(|run| run.slot).filter(|_| has_room);
         let at = slot.and_then(|slot| self.add_cell(slot, known, scope, digest, arrival));
 

@@ -20,7 +20,7 @@ use super::*;
 use crate::bucket::{Missing, Timestamp};
 
 const SCOPE: ScopeId = ScopeId::from_raw(77);
-const NO_LIMITS: LogLimits = LogLimits { max_keys: usize::MAX, max_runs: usize::MAX };
+const NO_LIMITS: LogLimits = LogLimits { max_keys: usize::MAX, max_cells: usize::MAX, max_runs: usize::MAX };
 
 /// How long a cell lives.
 const TTL: Duration = Duration::from_secs(600);

@@ -99,7 +99,7 @@ impl Default for SwimConfig {
 
 impl EngineConfig {
     /// Bounds that suit a table of a million keys.
-    pub const DEFAULT_LIMITS: LogLimits = LogLimits { max_keys: 1 << 20, max_runs: MAX_RUNS };
+    pub const DEFAULT_LIMITS: LogLimits = LogLimits { max_keys: 1 << 20, max_cells: 1 << 24, max_runs: MAX_RUNS };
 
     /// Settings of a node `name` that is reached at `advertise`, with the defaults for everything else.
     pub fn new(name: NodeName, advertise: SocketAddr, run: RunId) -> Self {

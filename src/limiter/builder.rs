@@ -29,6 +29,8 @@ use super::{
 
 /// Buckets of a limiter where nothing is said.
 pub(super) const DEFAULT_MAX_KEYS: usize = 1 << 20;
+/// Cells that the replica log has room for, for each bucket: as many nodes may use every single key.
+const CELLS_PER_KEY: usize = 16;
 /// The port where nothing is said.
 const DEFAULT_PORT: u16 = 7946;
 
@@ -209,6 +211,9 @@ impl Builder {
     /// Most buckets, over all scopes. At the cap a new key takes the place of one that is full again, else of the one
     /// nearest to full among some; a spent one is never dropped for it. If all those are spent, the new key is
     /// decided as a full bucket and not remembered. From 1,024 to 2^28. Default: 1,048,576.
+    ///
+    /// A bucket takes at most 56 bytes. What the members admitted of each key is remembered too, 80 bytes for each member that
+    /// used it, for at most 16 members a key on average: of what is beyond, some may be missed or heard of late.
     pub fn max_keys(mut self, max_keys: usize) -> Self {
         self.max_keys = max_keys;
         self
@@ -253,7 +258,11 @@ impl Builder {
                 suspicion_timeout: self.suspicion_timeout,
                 ..SwimConfig::default()
             },
-            limits: LogLimits { max_keys: self.max_keys, ..EngineConfig::DEFAULT_LIMITS },
+            limits: LogLimits {
+                max_keys: self.max_keys,
+                max_cells: self.max_keys.saturating_mul(CELLS_PER_KEY),
+                ..EngineConfig::DEFAULT_LIMITS
+            },
             ..EngineConfig::new(name.clone(), advertise, run)
         };
         let table = Arc::new(Table::new(TableOptions { max_keys: self.max_keys, publish: true }));

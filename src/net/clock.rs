@@ -7,12 +7,14 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use crossbeam_utils::CachePadded;
 
 use crate::bucket::Timestamp;
+
+use super::awake::Start;
 
 /// Where a limiter's time comes from.
 #[derive(Clone, Debug)]
@@ -24,7 +26,8 @@ enum Source {
     Manual(ManualClock),
 }
 
-/// The operating system's monotonic clock, read through the processor's counter.
+/// The operating system's monotonic clock that counts the time in which the host sleeps, read through the processor's
+/// counter.
 ///
 /// To ask the operating system takes two to three times as long as reading the counter. But counters differ from what they
 /// are taken for: a little all the time, and much when a virtual machine moves. So the counter only carries the time on from
@@ -34,7 +37,7 @@ struct System {
     counter: quanta::Clock,
     /// The counter at the start.
     counter_start: u64,
-    start: Instant,
+    start: Start,
     /// What the counter is behind the operating system, modulo 2^64. On a line of their own, as all threads read them.
     shared: CachePadded<Shared>,
 }
@@ -55,7 +58,7 @@ impl Clock {
     pub fn system() -> Self {
         let counter = quanta::Clock::new();
         let counter_start = counter.raw();
-        let system = System { counter, counter_start, start: Instant::now(), shared: CachePadded::default() };
+        let system = System { counter, counter_start, start: Start::now(), shared: CachePadded::default() };
         Self(Source::System(Arc::new(system)))
     }
 

@@ -3,6 +3,7 @@
 //! [`Node::start`] binds the port, and spawns one task that drives the [engine](crate::gossip::Engine), one for each
 //! stream, and one for discovery. They end when the [`Node`] is dropped or closed.
 
+mod awake;
 mod clock;
 mod driver;
 mod entropy;

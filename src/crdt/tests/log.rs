@@ -217,7 +217,7 @@ fn a_sweep_drops_what_is_idle_and_not_wanted() {
 
 #[test]
 fn cells_of_the_dead_go_also_while_their_key_is_busy() {
-    let limits = LogLimits { max_keys: 100, max_runs: 100 };
+    let limits = LogLimits { max_keys: 100, ..NO_LIMITS };
     let mut log = ReplicaLog::new(run(1), limits, TTL);
     let heard = at(100);
     for dead in 2..50 {
@@ -234,6 +234,26 @@ fn cells_of_the_dead_go_also_while_their_key_is_busy() {
     log.forget_runs(|_| false);
     assert_eq!((log.cells(), log.runs()), (1, 1));
     check(&log, [key(1)]);
+}
+
+#[test]
+fn cells_beyond_the_limit_are_charged_and_not_kept() {
+    let mut log = ReplicaLog::new(run(1), LogLimits { max_cells: 20, ..NO_LIMITS }, TTL);
+    for (sender, number) in (2..12).flat_map(|sender| (0..10).map(move |number| (sender, number))) {
+        let applied = log.apply_delta(run(sender), &delta(number, 7, 9, number + 1), at(1));
+        assert_eq!(applied, Applied::NoBaseline(News { recent: 2, ..News::default() }));
+    }
+    assert_eq!(log.cells(), 20);
+    // Known cells go on as before, and our own are not in question.
+    assert!(matches!(log.apply_delta(run(2), &delta(0, 9, 10, 11), at(1)), Applied::News(news) if news.recent == 1));
+    log.publish(SCOPE, key(1), 1, at(1));
+    assert_eq!(log.cells(), 21);
+    check(&log, (0..20).map(key));
+    // When there is room again, it is taken.
+    log.sweep(at(1).saturating_add(TTL), 1_000, |_| false);
+    assert_eq!(log.cells(), 0);
+    log.apply_delta(run(11), &delta(0, 9, 10, 20), at(200));
+    assert_eq!(log.cells(), 1);
 }
 
 #[test]
@@ -304,7 +324,7 @@ fn a_run_goes_when_nothing_of_it_is_left() {
 
 #[test]
 fn keys_beyond_the_limit_are_charged_and_not_kept() {
-    let mut log = ReplicaLog::new(run(1), LogLimits { max_keys: 5, max_runs: 100 }, TTL);
+    let mut log = ReplicaLog::new(run(1), LogLimits { max_keys: 5, ..NO_LIMITS }, TTL);
     for number in 0..10 {
         let applied = log.apply_delta(run(2), &delta(number, 7, 9, number + 1), at(1));
         assert_eq!(applied, Applied::NoBaseline(News { recent: 2, ..News::default() }));
@@ -323,7 +343,7 @@ fn keys_beyond_the_limit_are_charged_and_not_kept() {
 
 #[test]
 fn runs_beyond_the_limit_are_neither_kept_nor_charged() {
-    let mut log = ReplicaLog::new(run(1), LogLimits { max_keys: 100, max_runs: 4 }, TTL);
+    let mut log = ReplicaLog::new(run(1), LogLimits { max_runs: 4, ..NO_LIMITS }, TTL);
     for id in 2..20 {
         let applied = log.apply_delta(run(id), &delta(1, 0, 2, 1), at(1));
         // Twice or not at all: nobody could tell a duplicate.
@@ -340,7 +360,7 @@ fn runs_beyond_the_limit_are_neither_kept_nor_charged() {
 
 #[test]
 fn our_own_cells_have_a_cap_and_the_oldest_gives_way() {
-    let mut log = ReplicaLog::new(run(1), LogLimits { max_keys: 5, max_runs: 100 }, TTL);
+    let mut log = ReplicaLog::new(run(1), LogLimits { max_keys: 5, ..NO_LIMITS }, TTL);
     let mut peer = ReplicaLog::new(run(2), NO_LIMITS, TTL);
     for number in 0..100 {
         let delta = log.publish(SCOPE, key(number), 3, at(1));
