@@ -50,10 +50,12 @@ pub mod gossip;
 #[doc(hidden)]
 pub mod table;
 
+mod backend;
 mod discovery;
 mod limiter;
 mod net;
 
+pub use backend::{Policy, RateLimiter};
 pub use bucket::{Decision, Quota, QuotaError};
 pub use discovery::{DiscoverError, Discoverer, DnsDiscoverer, StaticDiscoverer};
 pub use gossip::{Drops, PartitionPolicy, Sealing, SecretError, Secrets};

@@ -9,6 +9,8 @@ use std::time::Duration;
 pub struct Decision {
     /// Whether the request may pass. If so, its permits are consumed (not by a peek).
     pub allowed: bool,
+    /// The name of the scope or store that decided; empty for the default scope.
+    pub policy: &'static str,
     /// Permits that a full bucket of this quota holds: its burst.
     pub limit: u64,
     /// Permits that would pass right now, from 0 to `limit`.
@@ -17,11 +19,26 @@ pub struct Decision {
     pub reset_after: Duration,
     /// Time after which the same request passes if nothing else comes, rounded up to nanoseconds.
     ///
-    /// `None` if it was allowed, and `None` if it never can be: its cost is above the burst.
+    /// `None` if the quota allows it, and `None` if it never can be: its cost is above the burst.
     pub retry_after: Option<Duration>,
 }
 
 impl Decision {
+    /// That a request may pass, which leaves `remaining` permits of `limit`, and a bucket that is full after `reset_after`.
+    pub const fn allow(limit: u64, remaining: u64, reset_after: Duration) -> Self {
+        Self { allowed: true, policy: "", limit, remaining, reset_after, retry_after: None }
+    }
+
+    /// That a request may not pass before `retry_after`, or never.
+    pub const fn refuse(limit: u64, remaining: u64, reset_after: Duration, retry_after: Option<Duration>) -> Self {
+        Self { allowed: false, policy: "", limit, remaining, reset_after, retry_after }
+    }
+
+    /// The same, decided by the policy of that name.
+    pub const fn by(self, policy: &'static str) -> Self {
+        Self { policy, ..self }
+    }
+
     /// Whether no amount of waiting lets this request pass: its cost is above the burst.
     ///
     /// ```

@@ -67,6 +67,7 @@ pub struct Gcra {
     tolerance: u64,
     /// `(burst + max_debt) * T`: how far a TAT may run ahead of now by any means (P4, P6).
     floor: u64,
+    /// Most permits of one admission, and of a full bucket: 0 where the quota refuses everything.
     burst: u64,
 }
 
@@ -74,9 +75,21 @@ impl Gcra {
     /// The arithmetic of `quota`. Debt is bounded by one more burst.
     pub const fn new(quota: &Quota) -> Self {
         let interval = quota.interval_ticks();
-        // Both products fit: a refill takes at most ten years, 5.1e18 ticks.
+        // Fits: a refill takes at most ten years, 5.1e18 ticks.
         let tolerance = quota.burst_size() * interval;
-        Self { interval, price: interval, tolerance, floor: tolerance * 2, burst: quota.burst_size() }
+        let burst = if quota.refuses_all() { 0 } else { quota.burst_size() };
+        Self::from_parts(interval, interval, tolerance, burst)
+    }
+
+    /// From what [`Gcra::parts`] gave.
+    pub(crate) const fn from_parts(interval: u64, price: u64, tolerance: u64, burst: u64) -> Self {
+        // As above, twice as much fits too.
+        Self { interval, price, tolerance, floor: tolerance * 2, burst }
+    }
+
+    /// The form in which a scope keeps it: interval, price, tolerance, burst.
+    pub(crate) const fn parts(&self) -> [u64; 4] {
+        [self.interval, self.price, self.tolerance, self.burst]
     }
 
     /// `T` in ticks.
@@ -92,14 +105,9 @@ impl Gcra {
     }
 
     /// What a permit costs where only `seen / all` of the quota may be used, in ticks.
-    pub(crate) fn price_of(&self, seen: u32, all: u32) -> u64 {
+    fn price_of(&self, seen: u32, all: u32) -> u64 {
         let price = u128::from(self.interval) * u128::from(all.max(seen)) / u128::from(seen.max(1));
         u64::try_from(price).unwrap_or(u64::MAX).clamp(self.interval, self.tolerance)
-    }
-
-    #[must_use]
-    pub(crate) const fn with_price(self, price: u64) -> Self {
-        Self { price, ..self }
     }
 
     /// What `cost` permits cost, in ticks: never more than a full bucket holds, so that what the quota allows is
@@ -139,16 +147,17 @@ impl Gcra {
         self.tolerance.saturating_sub(tat.0.saturating_sub(now.ticks()))
     }
 
+    /// Whole permits that may still be admitted.
+    #[inline]
+    const fn remaining(&self, tat: Tat, now: Timestamp) -> u64 {
+        let permits = self.slack(tat, now) / self.price;
+        if permits < self.burst { permits } else { self.burst }
+    }
+
     /// What to answer of an admission that left `tat`.
     #[inline]
     pub const fn allowed(&self, tat: Tat, now: Timestamp) -> Decision {
-        Decision {
-            allowed: true,
-            limit: self.burst,
-            remaining: self.slack(tat, now) / self.price,
-            reset_after: tat.until_full(now),
-            retry_after: None,
-        }
+        Decision::allow(self.burst, self.remaining(tat, now), tat.until_full(now))
     }
 
     /// What to answer of a request for `cost` permits that `tat` does not admit.
@@ -160,13 +169,7 @@ impl Gcra {
             let wait = ahead.saturating_add(self.ticks_of(cost)).saturating_sub(self.tolerance);
             Some(ticks_to_duration(wait))
         };
-        Decision {
-            allowed: false,
-            limit: self.burst,
-            remaining: self.slack(tat, now) / self.price,
-            reset_after: tat.until_full(now),
-            retry_after,
-        }
+        Decision::refuse(self.burst, self.remaining(tat, now), tat.until_full(now), retry_after)
     }
 
     /// Additive law: `permits` are news, on top of what this bucket knows.
@@ -180,6 +183,38 @@ impl Gcra {
         }
         let charged = max(tat.0, now.ticks()).saturating_add(self.news_ticks(permits));
         self.above_floor(tat, now, charged)
+    }
+
+    /// The bucket as it is, for a request that wants nothing of it.
+    pub const fn state(&self, tat: Tat, now: Timestamp) -> Decision {
+        match self.admit(tat, now, 0) {
+            Some(_) => self.allowed(tat, now),
+            None => self.refused(tat, now, 0),
+        }
+    }
+
+    /// The TAT of a bucket that was measured by permits of `interval` ticks: as many permits are missing as before, but none
+    /// beyond the debt floor.
+    #[must_use]
+    pub(crate) const fn measure_anew(&self, tat: Tat, now: Timestamp, interval: u64) -> Tat {
+        let missing = tat.0.saturating_sub(now.ticks());
+        if missing == 0 {
+            return tat;
+        }
+        let missing = missing as u128 * self.interval as u128 / interval as u128;
+        let bounded = if missing > self.floor as u128 { self.floor } else { missing as u64 };
+        Tat(now.ticks().saturating_add(bounded))
+    }
+
+    /// `permits` were consumed for nothing. Returns the TAT without them, never before now, and how many of them that was:
+    /// what is missing, rounded up, at most.
+    pub const fn refund(&self, tat: Tat, now: Timestamp, permits: u64) -> (Tat, u64) {
+        let missing = tat.0.saturating_sub(now.ticks());
+        let most = missing.div_ceil(self.price);
+        let given = if permits < most { permits } else { most };
+        let back = given.saturating_mul(self.price);
+        // Not before now, so that nothing is left over for later; and a bucket that is full already stays as it is.
+        (Tat(tat.0 - if back < missing { back } else { missing }), given)
     }
 
     /// Max law: another node saw `missing` permits missing; the later of two TATs is the better estimate.

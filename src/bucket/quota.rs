@@ -41,6 +41,7 @@ pub struct Quota {
     count: u64,
     period: Duration,
     burst: u64,
+    refuses_all: bool,
 }
 
 impl Quota {
@@ -74,7 +75,7 @@ impl Quota {
         if nanos > count as u128 * Self::MAX_INTERVAL.as_nanos() {
             return Err(QuotaError::TooSlow { count, period });
         }
-        Self { count, period, burst: 0 }.with_burst(count)
+        Self { count, period, burst: 0, refuses_all: false }.with_burst(count)
     }
 
     /// The same rate with room for `burst` permits at once.
@@ -149,6 +150,31 @@ impl Quota {
     /// Where [`Quota::with_burst`] would return an error; in a constant that is a compile error.
     pub const fn burst(self, burst: u64) -> Self {
         Self::known_good(self.with_burst(burst))
+    }
+
+    /// The same quota, but that every request is refused, and says that it is [impossible](crate::Decision::is_impossible).
+    ///
+    /// To block a scope for a while, set this and then the quota as it was: what is used goes on to be forgotten at its rate.
+    ///
+    /// ```
+    /// use peerlimit::{Limiter, Quota};
+    ///
+    /// const NORMAL: Quota = Quota::per_hour(10);
+    /// let limiter = Limiter::local(NORMAL);
+    /// assert!(limiter.allow("user"));
+    /// limiter.default_scope().set_quota(NORMAL.refuse_all());
+    /// assert!(limiter.check("user").is_impossible());
+    /// limiter.default_scope().set_quota(NORMAL);
+    /// assert_eq!(limiter.check("user").remaining, 8);
+    /// ```
+    #[must_use]
+    pub const fn refuse_all(self) -> Self {
+        Self { refuses_all: true, ..self }
+    }
+
+    /// Whether it refuses everything.
+    pub const fn refuses_all(&self) -> bool {
+        self.refuses_all
     }
 
     /// Permits per [`period`](Self::period).

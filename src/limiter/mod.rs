@@ -2,6 +2,7 @@
 
 mod builder;
 mod check;
+mod decide;
 mod error;
 mod member;
 mod scope;
@@ -150,6 +151,39 @@ impl Limiter {
         self.default.peek(key)
     }
 
+    /// Consumes `permits` of `key` for something that has passed already, whether they are there or not: for a cost that is known
+    /// only afterwards. Returns the bucket as it is then; `allowed` says whether it is out of debt.
+    ///
+    /// It may drive the bucket into debt, to one more burst at most; requests are refused until that is paid back.
+    ///
+    /// ```
+    /// use peerlimit::{Limiter, Quota};
+    ///
+    /// let tokens = Limiter::local(Quota::per_minute(1000));
+    /// assert!(tokens.check_n("user:123", 1).allowed);
+    /// // The answer was long.
+    /// assert!(!tokens.charge("user:123", 1400).allowed);
+    /// assert!(!tokens.allow("user:123"));
+    /// ```
+    pub fn charge(&self, key: impl AsRef<[u8]>, permits: u64) -> Decision {
+        self.default.charge(key, permits)
+    }
+
+    /// Gives back `permits` of `key` that were consumed for nothing, at most until its bucket is full. Peers hear of it with the
+    /// next flush. Returns the bucket as it is then. A key that is not known has a full bucket.
+    ///
+    /// ```
+    /// use peerlimit::{Limiter, Quota};
+    ///
+    /// let limiter = Limiter::local(Quota::per_hour(10));
+    /// assert_eq!(limiter.check_n("user:123", 4).remaining, 6);
+    /// assert_eq!(limiter.refund("user:123", 3).remaining, 9);
+    /// assert_eq!(limiter.refund("user:123", 3).remaining, 10);
+    /// ```
+    pub fn refund(&self, key: impl AsRef<[u8]>, permits: u64) -> Decision {
+        self.default.refund(key, permits)
+    }
+
     /// The scope `name`: a quota with its own key space, on the same node and port. The same name is the same scope
     /// on all members.
     ///
@@ -158,7 +192,7 @@ impl Limiter {
     ///
     /// # Panics
     ///
-    /// At the 32,769th different name. Scopes are for kinds of limits; a tenant or user is a key.
+    /// At the 8,193rd different name. Scopes are for kinds of limits; a tenant or user is a key.
     #[must_use]
     pub fn scope(&self, name: &str, quota: Quota) -> Scope {
         Scope::new(&self.shared, name, quota)

@@ -23,7 +23,7 @@ pub struct Scope {
 impl Scope {
     pub(super) fn new(shared: &Arc<Shared>, name: &str, quota: Quota) -> Self {
         let spec = shared.table.scopes().get_or_add(&shared.digest_key, name, quota);
-        if *spec.quota() != quota {
+        if spec.quota() != quota {
             tracing::warn!(scope = name, kept = ?spec.quota(), ignored = ?quota, "scope is there with another quota");
         }
         Self::from_spec(spec, shared)
@@ -38,14 +38,23 @@ impl Scope {
 
     /// Its name.
     #[must_use]
-    pub fn name(&self) -> &str {
+    pub fn name(&self) -> &'static str {
         self.spec.name()
     }
 
     /// Its quota.
     #[must_use]
     pub fn quota(&self) -> Quota {
-        *self.spec.quota()
+        self.spec.quota()
+    }
+
+    /// Decides by another quota from now on. What was used of each key stays used: where 60 of 100 permits were missing,
+    /// 60 are missing of 200 then, and a bucket of 20 is in debt, at most by one more burst.
+    ///
+    /// Decisions go on meanwhile and see either quota whole. It looks at each key once: some tens of milliseconds for a million.
+    /// It is this node's quota alone; set it on all members. [`Quota::refuse_all`] blocks everything.
+    pub fn set_quota(&self, quota: Quota) {
+        self.shared.table.set_quota(&self.spec, quota, self.shared.clock.now());
     }
 
     /// As [`Limiter::allow`](super::Limiter::allow), in this scope.
@@ -68,7 +77,7 @@ impl Scope {
         // In this order: while the clock is read, the bucket comes from memory.
         let place = self.shared.table.place(digest);
         let now = self.shared.clock.now();
-        self.shared.table.decide_at(&place, &self.spec.rule(), cost, now)
+        self.shared.table.decide_at(&place, &self.spec.rule(), cost, now).by(self.spec.name())
     }
 
     /// As [`Limiter::check_many`](super::Limiter::check_many), in this scope.
@@ -81,7 +90,7 @@ impl Scope {
             let places: SmallVec<[_; Self::AT_ONCE]> = keys.iter().map(look_up).collect();
             let rule = self.spec.rule();
             let now = self.shared.clock.now();
-            decisions.extend(places.iter().map(|place| table.decide_at(place, &rule, 1, now)));
+            decisions.extend(places.iter().map(|place| table.decide_at(place, &rule, 1, now).by(self.spec.name())));
         }
         decisions
     }
@@ -97,6 +106,20 @@ impl Scope {
     pub fn peek_n(&self, key: impl AsRef<[u8]>, cost: u64) -> Decision {
         let digest = self.spec.hasher().digest(key.as_ref());
         let now = self.shared.clock.now();
-        self.shared.table.peek(&self.spec.rule(), digest, cost, now)
+        self.shared.table.peek(&self.spec.rule(), digest, cost, now).by(self.spec.name())
+    }
+
+    /// As [`Limiter::charge`](super::Limiter::charge), in this scope.
+    pub fn charge(&self, key: impl AsRef<[u8]>, permits: u64) -> Decision {
+        let digest = self.spec.hasher().digest(key.as_ref());
+        let now = self.shared.clock.now();
+        self.shared.table.spend(&self.spec.rule(), digest, permits, now).by(self.spec.name())
+    }
+
+    /// As [`Limiter::refund`](super::Limiter::refund), in this scope.
+    pub fn refund(&self, key: impl AsRef<[u8]>, permits: u64) -> Decision {
+        let digest = self.spec.hasher().digest(key.as_ref());
+        let now = self.shared.clock.now();
+        self.shared.table.refund(&self.spec.rule(), digest, permits, now).by(self.spec.name())
     }
 }

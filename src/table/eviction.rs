@@ -4,7 +4,7 @@ use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 
 use crate::{bucket::Timestamp, crdt::Digest};
 
-use super::{ScopeIndex, Table, group::Slot, index::Chain};
+use super::{Measure, Table, group::Slot, index::Chain};
 
 /// Where a sweep goes on. The default is the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl Table {
     pub(super) fn insert<'c>(
         &self,
         chain: &'c Chain<'_>,
-        scope: ScopeIndex,
+        measure: Measure,
         digest: Digest,
         now: Timestamp,
     ) -> Option<Slot<'c>> {
@@ -65,7 +65,7 @@ impl Table {
             self.slot_at_cap(chain, now)
         };
         match slot {
-            Some(slot) => slot.fill(scope, digest),
+            Some(slot) => slot.fill(measure, digest),
             None => {
                 counters.untracked.fetch_add(1, Relaxed);
             }
@@ -147,7 +147,7 @@ impl Table {
     }
 
     fn is_spent(&self, slot: &Slot<'_>, now: Timestamp) -> bool {
-        self.scopes.get(slot.scope()).is_some_and(|scope| scope.gcra().admit(slot.tat(), now, 1).is_none())
+        self.scopes.get(slot.measure().scope()).is_some_and(|scope| scope.gcra().admit(slot.tat(), now, 1).is_none())
     }
 }
 

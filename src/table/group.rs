@@ -10,7 +10,7 @@ use crate::{
     crdt::Digest,
 };
 
-use super::{Rule, ScopeIndex, Unsent, coarse_time::CoarseTime};
+use super::{Measure, Rule, Unsent, coarse_time::CoarseTime};
 
 /// Buckets of one group.
 pub(super) const SLOTS: usize = 4;
@@ -26,8 +26,8 @@ pub(super) struct Group {
     tats: [AtomicU64; SLOTS],
     /// A flush is due long before one saturates: it would take 2^32 permits of one key in one interval.
     unsent: [AtomicU32; SLOTS],
-    /// [`ScopeIndex`], and the flag [`URGENT`].
-    scopes: [AtomicU16; SLOTS],
+    /// [`Measure`], and the flag [`URGENT`].
+    measures: [AtomicU16; SLOTS],
     /// When the first of the unsent permits was admitted.
     since: [AtomicU8; SLOTS],
     /// From the lowest bit: locked (1), occupied slots (4), link (27).
@@ -38,8 +38,8 @@ const LOCKED: u32 = 1;
 const OCCUPIED_SHIFT: u32 = 1;
 const OCCUPIED: u32 = ((1 << SLOTS) - 1) << OCCUPIED_SHIFT;
 const LINK_SHIFT: u32 = OCCUPIED_SHIFT + SLOTS as u32;
-/// Set in `scopes` while the group is marked for this bucket's sake.
-const URGENT: u16 = 1 << 15;
+/// Set in `measures` while the group is marked for this bucket's sake.
+const URGENT: u16 = 1 << Measure::BITS;
 
 /// The overflow group that continues a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,22 +192,29 @@ impl Slot<'_> {
         self.group.unsent[self.at].load(Relaxed).into()
     }
 
-    pub(super) fn scope(&self) -> ScopeIndex {
-        ScopeIndex::from_raw(self.group.scopes[self.at].load(Relaxed) & !URGENT)
+    /// Its scope, and the quota by which its TAT is measured.
+    #[inline]
+    pub(super) fn measure(&self) -> Measure {
+        Measure::from_raw(self.group.measures[self.at].load(Relaxed) & !URGENT)
+    }
+
+    pub(super) fn set_measure(&self, measure: Measure) {
+        let measures = &self.group.measures[self.at];
+        measures.store(measures.load(Relaxed) & URGENT | measure.raw(), Relaxed);
     }
 
     pub(super) fn is_urgent(&self) -> bool {
-        self.group.scopes[self.at].load(Relaxed) & URGENT != 0
+        self.group.measures[self.at].load(Relaxed) & URGENT != 0
     }
 
     /// Puts a full bucket of `digest` here, whatever was here before.
-    pub(super) fn fill(&self, scope: ScopeIndex, digest: Digest) {
+    pub(super) fn fill(&self, measure: Measure, digest: Digest) {
         let (group, at) = (self.group, self.at);
         group.digests[0][at].store(digest.word(), Relaxed);
         group.digests[1][at].store(digest.other_word(), Relaxed);
         group.tats[at].store(Tat::FULL.raw(), Relaxed);
         group.unsent[at].store(0, Relaxed);
-        group.scopes[at].store(scope.raw(), Relaxed);
+        group.measures[at].store(measure.raw(), Relaxed);
         group.since[at].store(0, Relaxed);
         group.update_header(|header| header | 1 << at << OCCUPIED_SHIFT);
     }
@@ -219,10 +226,10 @@ impl Slot<'_> {
 
     /// Puts the same bucket into another slot, whatever was there before.
     pub(super) fn copy_to(&self, to: &Slot<'_>) {
-        to.fill(self.scope(), self.digest());
+        to.fill(self.measure(), self.digest());
         to.set_tat(self.tat());
         to.group.unsent[to.at].store(self.group.unsent[self.at].load(Relaxed), Relaxed);
-        to.group.scopes[to.at].store(self.group.scopes[self.at].load(Relaxed), Relaxed);
+        to.group.measures[to.at].store(self.group.measures[self.at].load(Relaxed), Relaxed);
         to.group.since[to.at].store(self.group.since[self.at].load(Relaxed), Relaxed);
     }
 
@@ -245,9 +252,18 @@ impl Slot<'_> {
         if rule.push_weight == 0 || weight < rule.gcra.slack(self.tat(), now) || self.is_urgent() {
             return false;
         }
-        let scope = &self.group.scopes[self.at];
-        scope.store(scope.load(Relaxed) | URGENT, Relaxed);
+        let measure = &self.group.measures[self.at];
+        measure.store(measure.load(Relaxed) | URGENT, Relaxed);
         true
+    }
+
+    /// Takes up to so many permits back of those that nobody was told of. Returns how many.
+    pub(super) fn take_back(&self, permits: u64) -> u64 {
+        let unsent = self.unsent();
+        let taken = permits.min(unsent);
+        // Never above what was there, which fits.
+        self.group.unsent[self.at].store(u32::try_from(unsent - taken).unwrap_or(u32::MAX), Relaxed);
+        taken
     }
 
     /// Takes what nobody was told of.
@@ -256,10 +272,10 @@ impl Slot<'_> {
         if permits == 0 {
             return None;
         }
-        let scope = self.scope();
+        let measure = self.measure();
         self.group.unsent[self.at].store(0, Relaxed);
-        self.group.scopes[self.at].store(scope.raw(), Relaxed);
+        self.group.measures[self.at].store(measure.raw(), Relaxed);
         let since = CoarseTime::from_raw(self.group.since[self.at].load(Relaxed));
-        Some(Unsent { scope, digest: self.digest(), permits, age: since.age(now) })
+        Some(Unsent { scope: measure.scope(), digest: self.digest(), permits, age: since.age(now) })
     }
 }

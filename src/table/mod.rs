@@ -14,17 +14,23 @@
 //! | `groups`, `overflow` | where groups live |
 //! | `marks` | which groups have something to tell |
 //! | `eviction` | sweep, and room at the cap |
-//! | `scopes` | quotas under names |
+//! | `scopes`, `terms`, `names` | quotas under names |
+//! | `quotas` | quotas that change in use |
+//! | `corrections` | costs that were known only later, and refunds |
 
 mod coarse_time;
+mod corrections;
 mod eviction;
 mod group;
 mod groups;
 mod index;
 mod marks;
+mod names;
 mod overflow;
 mod prefetch;
+mod quotas;
 mod scopes;
+mod terms;
 
 #[cfg(test)]
 mod tests;
@@ -44,10 +50,13 @@ use crate::{
     crdt::Digest,
 };
 
+pub use corrections::Refund;
 pub use eviction::SweepPosition;
 pub use index::Place;
-pub use scopes::{ScopeIndex, ScopeSpec, Scopes};
+pub use names::permanent;
+pub use scopes::{Measure, ScopeIndex, ScopeSpec, Scopes};
 
+use corrections::Refunds;
 use group::{Slot, Wants};
 use index::{Chain, Index};
 use marks::Marks;
@@ -64,8 +73,8 @@ pub struct TableOptions {
 /// The part of a decision that its scope contributes.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// Which scope.
-    pub scope: ScopeIndex,
+    /// Which scope, and by which of its quotas.
+    pub measure: Measure,
     /// Its arithmetic.
     pub gcra: Gcra,
     /// Ticks of slack that one unsent permit outweighs: beyond that a key is urgent. 0 where there is nobody to tell.
@@ -124,6 +133,7 @@ pub struct Table {
     any_urgent: CachePadded<AtomicBool>,
     wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
     counters: CachePadded<Counters>,
+    refunds: Refunds,
     /// Where the next search for a bucket to recycle begins.
     hand: CachePadded<AtomicUsize>,
 }
@@ -164,6 +174,7 @@ impl Table {
             any_urgent: CachePadded::default(),
             wake: OnceLock::new(),
             counters: CachePadded::default(),
+            refunds: Refunds::default(),
             hand: CachePadded::default(),
         }
     }
@@ -213,6 +224,13 @@ impl Table {
         let Some(slot) = chain.find(place.digest()) else {
             return self.decide_unknown(chain, *rule, place.digest(), cost, now);
         };
+        let present;
+        let rule = if slot.measure() == rule.measure {
+            rule
+        } else {
+            present = self.present_rule(&slot, rule, now);
+            &present
+        };
         let tat = slot.tat();
         let Some(admitted) = rule.gcra.admit(tat, now, cost) else {
             drop(chain);
@@ -236,7 +254,7 @@ impl Table {
         };
         // A full bucket says nothing that its absence does not say.
         if cost != 0
-            && let Some(slot) = self.insert(&chain, rule.scope, digest, now)
+            && let Some(slot) = self.insert(&chain, rule.measure, digest, now)
         {
             slot.set_tat(admitted);
             if self.publishes() {
@@ -250,9 +268,21 @@ impl Table {
         rule.gcra.allowed(admitted, now)
     }
 
+    /// The rule by which a bucket is measured once this returns: `rule`, unless its quota was changed meanwhile.
+    #[inline]
+    fn measured(&self, slot: &Slot<'_>, rule: &Rule, now: Timestamp) -> Rule {
+        if slot.measure() == rule.measure { *rule } else { self.present_rule(slot, rule, now) }
+    }
+
     /// What [`Table::decide`] would say. Changes nothing.
     pub fn peek(&self, rule: &Rule, digest: Digest, cost: u64, now: Timestamp) -> Decision {
-        let tat = self.index.lock(&self.place(digest)).find(digest).map_or(Tat::FULL, |slot| slot.tat());
+        let (tat, rule) = match self.index.lock(&self.place(digest)).find(digest) {
+            Some(slot) => {
+                let rule = self.measured(&slot, rule, now);
+                (slot.tat(), rule)
+            }
+            None => (Tat::FULL, *rule),
+        };
         match rule.gcra.admit(tat, now, cost) {
             // A peek consumes nothing, so it reports the bucket as it is.
             Some(_) => rule.gcra.allowed(tat, now),
@@ -264,24 +294,25 @@ impl Table {
     ///
     /// What was admitted here and not told may become urgent by it: less is left than when it was admitted.
     pub fn charge(&self, rule: &Rule, digest: Digest, charge: Charge, now: Timestamp) {
-        let gcra = &rule.gcra;
         // The later of two estimates that each never over-charge.
-        let moved =
-            |tat| gcra.charge(tat, charge.as_of, charge.permits).max(gcra.raise(tat, charge.as_of, charge.missing));
+        let moved = |gcra: &Gcra, tat| {
+            gcra.charge(tat, charge.as_of, charge.permits).max(gcra.raise(tat, charge.as_of, charge.missing))
+        };
         let chain = self.index.lock(&self.place(digest));
         if let Some(slot) = chain.find(digest) {
-            slot.set_tat(moved(slot.tat()));
+            let rule = self.measured(&slot, rule, now);
+            slot.set_tat(moved(&rule.gcra, slot.tat()));
             if slot.unsent() != 0 && self.publishes() {
-                let wants = Wants { flush: false, push: slot.becomes_urgent(rule, now) };
+                let wants = Wants { flush: false, push: slot.becomes_urgent(&rule, now) };
                 self.mark(chain, wants);
             }
             return;
         }
-        let tat = moved(Tat::FULL);
+        let tat = moved(&rule.gcra, Tat::FULL);
         if tat.is_full_since(now) {
             return;
         }
-        if let Some(slot) = self.insert(&chain, rule.scope, digest, now) {
+        if let Some(slot) = self.insert(&chain, rule.measure, digest, now) {
             slot.set_tat(tat);
             drop(chain);
             self.grow();
@@ -291,9 +322,12 @@ impl Table {
     /// What is missing in a bucket besides the permits admitted here that nobody was told of yet.
     ///
     /// These will travel as a delta of their own; a level that held them too would charge them twice.
-    pub fn missing(&self, gcra: &Gcra, digest: Digest, now: Timestamp) -> Missing {
+    pub fn missing(&self, rule: &Rule, digest: Digest, now: Timestamp) -> Missing {
         match self.index.lock(&self.place(digest)).find(digest) {
-            Some(slot) => gcra.missing_besides(slot.tat(), now, slot.unsent()),
+            Some(slot) => {
+                let rule = self.measured(&slot, rule, now);
+                rule.gcra.missing_besides(slot.tat(), now, slot.unsent())
+            }
             None => Missing::default(),
         }
     }

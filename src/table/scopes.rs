@@ -4,30 +4,60 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::{
     bucket::{Gcra, Quota},
     crdt::{DigestKey, KeyHasher, ScopeId},
 };
 
-use super::Rule;
+use super::{
+    Rule,
+    names::permanent,
+    terms::{SharedTerms, Terms},
+};
 
 /// A scope's number on this node. It never crosses the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ScopeIndex(u16);
 
-impl ScopeIndex {
+/// A scope, and by which of its quotas a bucket is measured: the last two bits of the quota's generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Measure(u16);
+
+impl Measure {
+    const INDEX_BITS: u32 = 13;
+    const INDEX: u16 = (1 << Self::INDEX_BITS) - 1;
+    /// Bits that a measure takes in a bucket.
+    pub(super) const BITS: u32 = Self::INDEX_BITS + Self::GENERATION_BITS;
+    const GENERATION_BITS: u32 = 2;
+    /// Quotas of a scope that buckets can be told to be measured by.
+    const GENERATIONS: usize = 1 << Self::GENERATION_BITS;
+
+    fn new(scope: ScopeIndex, generation: u64) -> Self {
+        let generation = (generation % Self::GENERATIONS as u64) as u16;
+        Self(scope.0 | generation << Self::INDEX_BITS)
+    }
+
     pub(super) const fn from_raw(raw: u16) -> Self {
         Self(raw)
     }
 
     pub(super) const fn raw(self) -> u16 {
         self.0
+    }
+
+    /// Which scope.
+    pub const fn scope(self) -> ScopeIndex {
+        ScopeIndex(self.0 & Self::INDEX)
+    }
+
+    fn generation(self) -> usize {
+        usize::from(self.0 >> Self::INDEX_BITS) % Self::GENERATIONS
     }
 }
 
@@ -36,15 +66,14 @@ impl ScopeIndex {
 pub struct ScopeSpec {
     index: ScopeIndex,
     id: ScopeId,
-    name: Box<str>,
-    quota: Quota,
-    gcra: Gcra,
+    name: &'static str,
     hasher: KeyHasher,
-    /// See [`Rule::push_weight`]. Written by the gossip task when membership changes, read by every decision; a stale
-    /// value only moves a push by one step, so Relaxed.
-    push_weight: AtomicU64,
-    /// What a permit costs; see [`Gcra::with_share`]. Written and read like `push_weight`.
-    price: AtomicU64,
+    terms: SharedTerms,
+    /// Of its last quotas, by the generation that a [`Measure`] names: the time of one permit in ticks. Written before the
+    /// terms of that generation; Relaxed, as whoever finds a bucket of it has its group's lock from whoever wrote that.
+    intervals: [AtomicU64; Measure::GENERATIONS],
+    /// As it was given, for those who ask.
+    quota: Mutex<Quota>,
 }
 
 impl ScopeSpec {
@@ -59,24 +88,18 @@ impl ScopeSpec {
     }
 
     /// The scope's name.
-    pub fn name(&self) -> &str {
-        &self.name
+    pub fn name(&self) -> &'static str {
+        self.name
     }
 
     /// The quota of every key in it.
-    pub fn quota(&self) -> &Quota {
-        &self.quota
+    pub fn quota(&self) -> Quota {
+        *self.quota.lock()
     }
 
-    /// The quota's arithmetic.
-    pub fn gcra(&self) -> &Gcra {
-        &self.gcra
-    }
-
-    /// The quota's arithmetic at the share of it that this node may use now.
-    #[inline]
-    pub fn shared_gcra(&self) -> Gcra {
-        self.gcra.with_price(self.price.load(Ordering::Relaxed))
+    /// The quota's arithmetic, at the share of it that this node may use now.
+    pub fn gcra(&self) -> Gcra {
+        self.terms.read().gcra
     }
 
     /// What digests its keys.
@@ -87,21 +110,23 @@ impl ScopeSpec {
     /// What a decision in this scope needs.
     #[inline]
     pub fn rule(&self) -> Rule {
-        Rule { scope: self.index, gcra: self.shared_gcra(), push_weight: self.push_weight.load(Ordering::Relaxed) }
+        let Terms { gcra, push_weight, generation } = self.terms.read();
+        Rule { measure: Measure::new(self.index, generation), gcra, push_weight }
     }
 
-    /// Countdown rule: a key is urgent once its unsent permits reach `max(1, eps * remaining / peers)` with `eps` =
-    /// 1/2, that is once `unsent * 2 * peers * T >= slack`.
-    fn set_peers(&self, peers: usize) {
-        let weight = (peers as u64).saturating_mul(2).saturating_mul(self.gcra.interval());
-        self.push_weight.store(weight, Ordering::Relaxed);
+    /// The time of one permit by which a bucket is measured, in ticks.
+    pub(super) fn interval_of(&self, measure: Measure) -> u64 {
+        self.intervals[measure.generation()].load(Relaxed)
     }
 }
 
 /// The scopes of one node. Scopes are only ever added, so an index stays good.
 #[derive(Debug, Default)]
 pub struct Scopes {
+    /// Whoever has it for writing may change terms.
     inner: RwLock<Inner>,
+    /// Whoever changes a quota, until all buckets are measured by it.
+    changing: Mutex<()>,
 }
 
 #[derive(Debug)]
@@ -119,9 +144,28 @@ impl Default for Inner {
     }
 }
 
+impl Inner {
+    fn terms(&self, quota: &Quota, generation: u64) -> Terms {
+        let (seen, all) = self.share;
+        let gcra = Gcra::new(quota).with_share(seen, all);
+        // Countdown rule: a key is urgent once its unsent permits reach `max(1, eps * remaining / peers)` with `eps` =
+        // 1/2, that is once `unsent * 2 * peers * T >= slack`.
+        let push_weight = (self.peers as u64).saturating_mul(2).saturating_mul(gcra.interval());
+        Terms { gcra, push_weight, generation }
+    }
+
+    /// Lets every scope see how things stand.
+    fn publish(&self) {
+        for spec in &self.specs {
+            let generation = spec.terms.read().generation;
+            spec.terms.write(&self.terms(&spec.quota.lock(), generation));
+        }
+    }
+}
+
 impl Scopes {
-    /// Most scopes of one node: a bucket has 15 bits for its scope's number.
-    pub const MAX: usize = 1 << 15;
+    /// Most scopes of one node: a bucket has 13 bits for its scope's number.
+    pub const MAX: usize = 1 << Measure::INDEX_BITS;
 
     /// The scope of that name, added with `quota` if it is new. A scope that is there keeps its quota.
     ///
@@ -138,18 +182,17 @@ impl Scopes {
         let Some(index) = u16::try_from(inner.specs.len()).ok().filter(|index| usize::from(*index) < Self::MAX) else {
             panic!("a limiter has at most {} scopes; use keys for what is many", Self::MAX);
         };
-        let gcra = Gcra::new(&quota);
+        let terms = inner.terms(&quota, 0);
         let spec = Arc::new(ScopeSpec {
             index: ScopeIndex(index),
             id,
-            name: name.into(),
-            quota,
-            gcra,
+            name: permanent(name),
             hasher: key.hasher(name),
-            push_weight: AtomicU64::new(0),
-            price: AtomicU64::new(gcra.price_of(inner.share.0, inner.share.1)),
+            terms: SharedTerms::new(terms),
+            intervals: [const { AtomicU64::new(0) }; Measure::GENERATIONS],
+            quota: Mutex::new(quota),
         });
-        spec.set_peers(inner.peers);
+        spec.intervals[0].store(terms.gcra.interval(), Relaxed);
         inner.specs.push(Arc::clone(&spec));
         inner.by_id.insert(id, spec.index);
         spec
@@ -173,21 +216,34 @@ impl Scopes {
         self.inner.read().specs.len()
     }
 
+    /// Decides by another quota from now on. Returns what keeps others from changing one until all buckets are measured
+    /// by it, or `None` if it is the quota that the scope has.
+    pub(super) fn set_quota(&self, spec: &ScopeSpec, quota: Quota) -> Option<MutexGuard<'_, ()>> {
+        let changing = self.changing.lock();
+        let inner = self.inner.write();
+        if *spec.quota.lock() == quota {
+            return None;
+        }
+        let generation = spec.terms.read().generation + 1;
+        let terms = inner.terms(&quota, generation);
+        let measure = Measure::new(spec.index, generation);
+        spec.intervals[measure.generation()].store(terms.gcra.interval(), Relaxed);
+        *spec.quota.lock() = quota;
+        spec.terms.write(&terms);
+        Some(changing)
+    }
+
     /// Tells every scope, also those still to come, how many peers wait for its news.
     pub fn set_peers(&self, peers: usize) {
         let mut inner = self.inner.write();
         inner.peers = peers;
-        for spec in &inner.specs {
-            spec.set_peers(peers);
-        }
+        inner.publish();
     }
 
     /// Lets every scope, also those still to come, use `seen / all` of its quota.
     pub fn set_share(&self, seen: u32, all: u32) {
         let mut inner = self.inner.write();
         inner.share = (seen, all);
-        for spec in &inner.specs {
-            spec.price.store(spec.gcra.price_of(seen, all), Ordering::Relaxed);
-        }
+        inner.publish();
     }
 }

@@ -35,7 +35,7 @@ impl Engine {
         let (table, scopes) = (&self.table, &mut self.scopes);
         let level = |scope, digest| {
             let spec = find_scope(scopes, table, scope)?;
-            Some(table.missing(&spec.shared_gcra(), digest, now))
+            Some(table.missing(&spec.rule(), digest, now))
         };
         if let Some(message) = exchange.next_piece(&self.log, now, level) {
             self.send_sync(id, &message);

@@ -117,7 +117,7 @@ fn differs_from_a_map(table: &Table, spec: &ScopeSpec, seed: u64) -> u64 {
     println!("seed {seed}");
     let mut dice = Dice(seed);
     let mut model: HashMap<u64, Tat> = HashMap::new();
-    let gcra = *spec.gcra();
+    let gcra = spec.gcra();
     let mut admitted = 0;
     for step in 0..60_000_u64 {
         let now = NOW;

@@ -107,7 +107,7 @@ fn without_a_gossip_task_nothing_is_kept_to_tell() {
     table.drain_dirty(Timestamp::ZERO, &mut drained);
     assert!(drained.is_empty());
     assert_eq!((table.is_urgent(), wakes.load(Ordering::Relaxed)), (false, 0));
-    assert_eq!(table.missing(spec.gcra(), digest(&spec, 1), now).raw(), 10 << 16);
+    assert_eq!(table.missing(&spec.rule(), digest(&spec, 1), now).raw(), 10 << 16);
 }
 
 #[test]
@@ -116,8 +116,8 @@ fn a_level_leaves_out_what_travels_as_a_delta() {
     let (key, now) = (digest(&spec, 1), Timestamp::from_millis(1_000));
     table.charge(&spec.rule(), key, Charge::news(3, now), now);
     assert!(table.decide(&spec.rule(), key, 4, now).allowed);
-    assert_eq!(table.missing(spec.gcra(), key, now).raw(), 3 << 16);
+    assert_eq!(table.missing(&spec.rule(), key, now).raw(), 3 << 16);
     table.drain_dirty(Timestamp::ZERO, &mut Vec::new());
-    assert_eq!(table.missing(spec.gcra(), key, now).raw(), 7 << 16);
-    assert_eq!(table.missing(spec.gcra(), digest(&spec, 2), now).raw(), 0);
+    assert_eq!(table.missing(&spec.rule(), key, now).raw(), 7 << 16);
+    assert_eq!(table.missing(&spec.rule(), digest(&spec, 2), now).raw(), 0);
 }

@@ -1,0 +1,42 @@
+//! What decides, as middleware and combinators see it: a gossiping limiter, a local one, a store.
+
+use std::{error::Error, future::Future};
+
+use crate::bucket::{Decision, Quota};
+
+/// Something that decides whether a request may pass.
+///
+/// [`Limiter`](crate::Limiter) and [`Scope`](crate::Scope) answer at once and never fail; their error type has no values.
+/// Stores ask a server. The methods return a future of a named type, so that whoever awaits it needs no box.
+///
+/// All methods take the key as bytes, and a number of permits. An answer describes the bucket as it is left behind.
+pub trait RateLimiter {
+    /// Why no decision could be made. A refusal is a [`Decision`], not an error.
+    type Error: Error + Send + Sync + 'static;
+    /// What is awaited for an answer. It borrows neither the key nor the limiter.
+    type Deciding: Future<Output = Result<Decision, Self::Error>> + Send + 'static;
+
+    /// Decides on `cost` permits, all or none, and consumes them if they pass. A cost of 0 consumes nothing.
+    fn decide(&self, key: &[u8], cost: u64) -> Self::Deciding;
+
+    /// What [`decide`](Self::decide) would say now. Changes nothing.
+    fn peek(&self, key: &[u8], cost: u64) -> Self::Deciding;
+
+    /// Consumes permits of something that has passed already, whether they are there or not.
+    fn charge(&self, key: &[u8], permits: u64) -> Self::Deciding;
+
+    /// Gives permits back that were consumed for nothing.
+    fn refund(&self, key: &[u8], permits: u64) -> Self::Deciding;
+
+    /// The name and quota by which it decides.
+    fn policy(&self) -> Policy;
+}
+
+/// By what a [`RateLimiter`] decides: what a client may be told of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Its name; empty for a limiter's default scope. As in [`Decision::policy`].
+    pub name: &'static str,
+    /// The quota of each key.
+    pub quota: Quota,
+}

@@ -1,0 +1,63 @@
+//! Limiters as [`RateLimiter`]s: they answer at once, and cannot fail.
+
+use std::{
+    convert::Infallible,
+    future::{Ready, ready},
+};
+
+use crate::{
+    backend::{Policy, RateLimiter},
+    bucket::Decision,
+};
+
+use super::{Limiter, Scope};
+
+impl RateLimiter for Scope {
+    type Error = Infallible;
+    type Deciding = Ready<Result<Decision, Infallible>>;
+
+    fn decide(&self, key: &[u8], cost: u64) -> Self::Deciding {
+        ready(Ok(self.check_n(key, cost)))
+    }
+
+    fn peek(&self, key: &[u8], cost: u64) -> Self::Deciding {
+        ready(Ok(self.peek_n(key, cost)))
+    }
+
+    fn charge(&self, key: &[u8], permits: u64) -> Self::Deciding {
+        ready(Ok(self.charge(key, permits)))
+    }
+
+    fn refund(&self, key: &[u8], permits: u64) -> Self::Deciding {
+        ready(Ok(self.refund(key, permits)))
+    }
+
+    fn policy(&self) -> Policy {
+        Policy { name: self.name(), quota: self.quota() }
+    }
+}
+
+impl RateLimiter for Limiter {
+    type Error = Infallible;
+    type Deciding = Ready<Result<Decision, Infallible>>;
+
+    fn decide(&self, key: &[u8], cost: u64) -> Self::Deciding {
+        self.default.decide(key, cost)
+    }
+
+    fn peek(&self, key: &[u8], cost: u64) -> Self::Deciding {
+        RateLimiter::peek(&self.default, key, cost)
+    }
+
+    fn charge(&self, key: &[u8], permits: u64) -> Self::Deciding {
+        RateLimiter::charge(&self.default, key, permits)
+    }
+
+    fn refund(&self, key: &[u8], permits: u64) -> Self::Deciding {
+        RateLimiter::refund(&self.default, key, permits)
+    }
+
+    fn policy(&self) -> Policy {
+        self.default.policy()
+    }
+}
