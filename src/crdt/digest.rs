@@ -36,6 +36,13 @@ impl Digest {
         self.0[0]
     }
 
+    /// The digest under which refunds of this key are counted, and the other way around: a grow-only cell of their own, so that
+    /// counts merge as ever. It is no key's digest, except by a collision.
+    #[must_use]
+    pub const fn of_refunds(self) -> Self {
+        Self([self.0[0] ^ REFUNDS, self.0[1]])
+    }
+
     /// 64 other bits, independent of [`Digest::word`].
     pub const fn other_word(self) -> u64 {
         self.0[1]
@@ -47,6 +54,9 @@ impl fmt::Debug for Digest {
         write!(f, "{:016x}{:016x}", self.0[0], self.0[1])
     }
 }
+
+/// What sets digests and scopes of refunds apart.
+const REFUNDS: u64 = 0x7265_6675_6e64_7321;
 
 /// A scope on the wire: the 64-bit keyed digest of its name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -61,6 +71,15 @@ impl ScopeId {
     /// Its wire form.
     pub const fn raw(self) -> u64 {
         self.0
+    }
+}
+
+impl ScopeId {
+    /// The scope in which refunds of this one are counted, and the other way around. A node that knows of no refunds keeps
+    /// and passes on their cells like those of any scope that it does not have.
+    #[must_use]
+    pub const fn of_refunds(self) -> Self {
+        Self(self.0 ^ REFUNDS)
     }
 }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::{
     bucket::Timestamp,
     crdt::ReplicaLog,
-    table::{Table, Unsent},
+    table::{Refund, Table, Unsent},
 };
 
 use super::{
@@ -124,7 +124,7 @@ impl Push {
             flush.has_turn = true;
         }
         table.drain_urgent(now, &mut self.unsent);
-        let frames = self.publish(table, log, seal, now);
+        let frames = self.publish(table, log, seal, &[], now);
         self.pace(frames.len(), now);
         self.echo_later(&frames, 1, now);
         frames
@@ -172,7 +172,9 @@ impl Push {
         };
         let next = table.drain_dirty_from(flush.shard, Self::FLUSH_STEP, now, &mut self.unsent);
         self.flushing = next.map(|shard| Flush { shard, has_turn: false, ..flush });
-        let frames = self.publish(table, log, seal, now);
+        // After the permits that they are about.
+        let refunds = if self.flushing.is_none() { table.drain_refunds() } else { Vec::new() };
+        let frames = self.publish(table, log, seal, &refunds, now);
         self.pace(frames.len(), now);
         frames
     }
@@ -187,7 +189,7 @@ impl Push {
     ) -> Vec<Bytes> {
         self.flushing = None;
         table.drain_dirty(now, &mut self.unsent);
-        self.publish(table, log, seal, now)
+        self.publish(table, log, seal, &table.drain_refunds(), now)
     }
 
     /// From when on the pace allows the next step of a flush, if one is under way: when there is nothing to make up for, or
@@ -216,8 +218,15 @@ impl Push {
         self.paced_until = self.paced_until.max(now).saturating_add(cost);
     }
 
-    fn publish(&mut self, table: &Table, log: &mut ReplicaLog, seal: &mut Seal, now: Timestamp) -> Vec<Bytes> {
-        if self.unsent.is_empty() {
+    fn publish(
+        &mut self,
+        table: &Table,
+        log: &mut ReplicaLog,
+        seal: &mut Seal,
+        refunds: &[Refund],
+        now: Timestamp,
+    ) -> Vec<Bytes> {
+        if self.unsent.is_empty() && refunds.is_empty() {
             return Vec::new();
         }
         // A frame has one age for all of its deltas, so like goes with like; within that, one group a scope.
@@ -234,6 +243,11 @@ impl Push {
             };
             self.published += unsent.permits;
             writer.push(&log.publish(id, unsent.digest, unsent.permits, now), unsent.age);
+        }
+        for refund in refunds {
+            let Some(spec) = table.scopes().get(refund.scope) else { continue };
+            let (id, digest) = (spec.id().of_refunds(), refund.digest.of_refunds());
+            writer.push(&log.publish(id, digest, refund.permits, now), Duration::ZERO);
         }
         writer.finish().iter().filter_map(|body| seal.datagram(Tag::Deltas, body)).collect()
     }

@@ -107,6 +107,11 @@ impl Exchange {
         self.walked && self.received_all
     }
 
+    /// Up to which version the peer said that it holds what `run` published.
+    pub(super) fn peer_holds(&self, run: RunId) -> Version {
+        self.theirs.get(&run).map_or(Version::NONE, |held| held.version)
+    }
+
     /// What to say first on a stream that we opened.
     pub(super) fn open(log: &ReplicaLog) -> SyncMessage {
         SyncMessage::Summary(summary(log))

@@ -1,6 +1,9 @@
 //! What is put right after a decision: costs that were known only later, and permits that were consumed for nothing.
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+};
 
 use parking_lot::Mutex;
 
@@ -14,6 +17,8 @@ use super::{Rule, ScopeIndex, Table};
 /// Permits that were given back and that peers were told of before, so that they have to be told of this too.
 #[derive(Debug, Default)]
 pub(super) struct Refunds {
+    /// Whether there ever were any, here or at a peer. Relaxed: a hint to look.
+    known: AtomicBool,
     by_key: Mutex<HashMap<Digest, Refund>>,
 }
 
@@ -78,6 +83,7 @@ impl Table {
         let rule = &self.measured(&slot, rule, now);
         let (after, given) = rule.gcra.refund(slot.tat(), now, permits);
         slot.set_tat(after);
+        self.refunds.known.store(true, Relaxed);
         // What nobody was told of needs no second word.
         let told = given - slot.take_back(given);
         drop(chain);
@@ -89,11 +95,17 @@ impl Table {
 
     /// Moves a bucket by what peers gave back.
     pub fn refunded(&self, rule: &Rule, digest: Digest, permits: u64, now: Timestamp) {
+        self.refunds.known.store(true, Relaxed);
         let chain = self.index.lock(&self.place(digest));
         if let Some(slot) = chain.find(digest) {
             let rule = self.measured(&slot, rule, now);
             slot.set_tat(rule.gcra.refund(slot.tat(), now, permits).0);
         }
+    }
+
+    /// Whether anything was ever given back, here or by a peer: in most clusters nothing is.
+    pub fn knows_refunds(&self) -> bool {
+        self.refunds.known.load(Relaxed)
     }
 
     /// Whether permits of the key were given back here that no peer was told of yet.

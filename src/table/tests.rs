@@ -2,8 +2,10 @@
 
 mod cap;
 mod concurrency;
+mod corrections;
 mod growth;
 mod model;
+mod quotas;
 mod sweep;
 mod urgency;
 

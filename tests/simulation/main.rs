@@ -9,6 +9,7 @@ mod clocks;
 mod guard;
 mod partitions;
 mod promises;
+mod refunds;
 mod scale;
 mod secrets;
 mod sim;

@@ -67,7 +67,7 @@ pub struct Engine {
     push: Push,
     exchanges: BTreeMap<StreamId, Exchange>,
     next_stream: u64,
-    scopes: HashMap<ScopeId, Arc<ScopeSpec>>,
+    scopes: HashMap<ScopeId, Subject>,
     join: Join,
     /// Whether some member answers to our present identity.
     connected: bool,
@@ -412,14 +412,24 @@ impl std::fmt::Debug for Engine {
     }
 }
 
-/// The scope that peers call `id`, if this node has it. Scopes are never removed, so what was found stays good.
-fn find_scope(cache: &mut HashMap<ScopeId, Arc<ScopeSpec>>, table: &Table, id: ScopeId) -> Option<Arc<ScopeSpec>> {
-    if let Some(spec) = cache.get(&id) {
-        return Some(Arc::clone(spec));
+/// What a cell's scope says of it.
+#[derive(Clone)]
+struct Subject {
+    /// The scope of the bucket that it concerns.
+    spec: Arc<ScopeSpec>,
+    /// Whether it counts refunds.
+    is_refund: bool,
+}
+
+/// What peers call `id`, if this node has that scope. Scopes are never removed, so what was found stays good.
+fn find_subject(cache: &mut HashMap<ScopeId, Subject>, table: &Table, id: ScopeId) -> Option<Subject> {
+    if let Some(subject) = cache.get(&id) {
+        return Some(subject.clone());
     }
-    let spec = table.scopes().find(id)?;
-    cache.insert(id, Arc::clone(&spec));
-    Some(spec)
+    let find = |id, is_refund| table.scopes().find(id).map(|spec| Subject { spec, is_refund });
+    let subject = find(id, false).or_else(|| find(id.of_refunds(), true))?;
+    cache.insert(id, subject.clone());
+    Some(subject)
 }
 
 fn info(id: &Identity, liveness: Liveness) -> MemberInfo {

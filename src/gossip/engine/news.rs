@@ -12,7 +12,7 @@ use crate::{
 
 use super::{
     super::wire::{DeltaFrame, MAX_DATAGRAM},
-    Engine, Transmit, find_scope,
+    Engine, Transmit, find_subject,
 };
 
 impl Engine {
@@ -62,13 +62,17 @@ impl Engine {
                     continue;
                 }
             };
-            if let Some(spec) = find_scope(&mut self.scopes, &self.table, delta.scope) {
-                let permits = news.charge(spec.gcra().refill_time());
-                if permits > 0 {
-                    self.stats.merges += 1;
-                    let charge = Charge::news(permits, as_of);
-                    self.table.charge(&spec.rule(), delta.digest, charge, now);
-                }
+            let Some(subject) = find_subject(&mut self.scopes, &self.table, delta.scope) else { continue };
+            let rule = subject.spec.rule();
+            let permits = news.charge(rule.gcra.refill_time());
+            if permits == 0 {
+                continue;
+            }
+            self.stats.merges += 1;
+            if subject.is_refund {
+                self.table.refunded(&rule, delta.digest.of_refunds(), permits, now);
+            } else {
+                self.table.charge(&rule, delta.digest, Charge::news(permits, as_of), now);
             }
         }
         if !self.log.cover(sender, frame.from, frame.to, arrival) {

@@ -6,7 +6,7 @@ use rand::RngExt;
 
 use crate::{
     bucket::{Missing, Timestamp},
-    crdt::{Applied, Epoch, KeyRecord, RunId},
+    crdt::{Applied, Digest, Epoch, KeyRecord, RunId, Version},
     table::Charge,
 };
 
@@ -15,7 +15,7 @@ use super::{
         sync::Exchange,
         wire::{RecordBatch, SyncMessage, Tag},
     },
-    Engine, Join, StreamCommand, StreamId, find_scope,
+    Engine, Join, StreamCommand, StreamId, find_subject,
 };
 
 impl Engine {
@@ -55,7 +55,7 @@ impl Engine {
             return;
         };
         if let Some((batch, as_of)) = &step.records {
-            self.merge_records(now, batch, *as_of);
+            self.merge_records(now, id, batch, *as_of);
         }
         // A run that we know nothing of and that is no member has no cells left anywhere: it must not come back.
         for covered in step.covered {
@@ -78,12 +78,14 @@ impl Engine {
         self.end_if_over(now, id);
     }
 
-    fn merge_records(&mut self, now: Timestamp, batch: &RecordBatch, as_of: Timestamp) {
+    fn merge_records(&mut self, now: Timestamp, id: StreamId, batch: &RecordBatch, as_of: Timestamp) {
         for record in batch.records() {
-            let spec = find_scope(&mut self.scopes, &self.table, record.scope);
+            let rule = find_subject(&mut self.scopes, &self.table, record.scope)
+                .map(|subject| (subject.spec.rule(), subject.is_refund));
             // Where a baseline was missing, or too old to tell anything, only the level counts. It never
             // over-charges, so it is taken in any case.
-            let mut charge = Charge { permits: 0, missing: record.missing.unwrap_or_default(), as_of };
+            let missing = record.missing.filter(|_| !self.knows_refund_that_peer_lacks(id, record.digest));
+            let mut charge = Charge { permits: 0, missing: missing.unwrap_or_default(), as_of };
             let keeps_expired = self.keeps_expired_cells(record, now);
             for cell in &record.cells {
                 if self.is_expired(cell.age_secs) && !keeps_expired {
@@ -92,7 +94,7 @@ impl Engine {
                 }
                 match self.log.apply_record(record, cell, now) {
                     Applied::News(news) => {
-                        let permits = spec.as_ref().map_or(0, |spec| news.charge(spec.gcra().refill_time()));
+                        let permits = rule.map_or(0, |(rule, _)| news.charge(rule.gcra.refill_time()));
                         charge.permits = charge.permits.saturating_add(permits);
                     }
                     Applied::NoBaseline(_) => {}
@@ -100,13 +102,28 @@ impl Engine {
                     Applied::Refused => self.stats.drops.cells_refused += 1,
                 }
             }
-            if let Some(spec) = spec
+            if let Some((rule, is_refund)) = rule
                 && charge.says_anything()
             {
                 self.stats.merges += 1;
-                self.table.charge(&spec.rule(), record.digest, charge, now);
+                if is_refund {
+                    self.table.refunded(&rule, record.digest.of_refunds(), charge.permits, now);
+                } else {
+                    self.table.charge(&rule, record.digest, charge, now);
+                }
             }
         }
+    }
+
+    /// Whether a level of the key that the peer sends in this exchange leaves out a refund that is known here. Taken for the
+    /// later estimate it would undo that.
+    fn knows_refund_that_peer_lacks(&self, id: StreamId, digest: Digest) -> bool {
+        if !self.table.knows_refunds() {
+            return false;
+        }
+        let held = |run| self.exchanges.get(&id).map_or(Version::NONE, |exchange| exchange.peer_holds(run));
+        self.table.has_untold_refund(digest)
+            || self.log.cells_of(digest.of_refunds()).any(|cell| cell.version > held(cell.run))
     }
 
     /// Whether cells of a record that are past their time to live are wanted, as a sweep would want them: what the sender

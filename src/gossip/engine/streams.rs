@@ -4,7 +4,7 @@ use crate::bucket::Timestamp;
 
 use super::{
     super::wire::{FrameError, MAX_FIRST_FRAME, SyncMessage, Tag},
-    Engine, StreamId, find_scope,
+    Engine, StreamId, find_subject,
     frames::count_drop,
 };
 
@@ -34,8 +34,9 @@ impl Engine {
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
         let (table, scopes) = (&self.table, &mut self.scopes);
         let level = |scope, digest| {
-            let spec = find_scope(scopes, table, scope)?;
-            Some(table.missing(&spec.rule(), digest, now))
+            // Refunds have no bucket of their own.
+            let subject = find_subject(scopes, table, scope).filter(|subject| !subject.is_refund)?;
+            Some(table.missing(&subject.spec.rule(), digest, now))
         };
         if let Some(message) = exchange.next_piece(&self.log, now, level) {
             self.send_sync(id, &message);

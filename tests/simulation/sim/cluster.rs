@@ -245,6 +245,13 @@ impl Cluster {
         self.decide(index, &spec, key, cost)
     }
 
+    /// Gives back permits of `key` at node `index`.
+    pub fn refund(&mut self, index: usize, key: Digest, permits: u64) {
+        let now = self.clocks[index].local(self.now);
+        let node = self.running(index);
+        let _state = node.table.refund(&node.spec.rule(), key, permits, now);
+    }
+
     fn decide(&mut self, index: usize, spec: &ScopeSpec, key: Digest, cost: u64) -> bool {
         let now = self.clocks[index].local(self.now);
         let node = self.running(index);

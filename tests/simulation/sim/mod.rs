@@ -90,7 +90,15 @@ impl fmt::Display for Worst {
 }
 
 fn play_with(scenario: &Scenario, seeds: u64, check: impl Fn(&mut Outcome) + Sync) {
-    let run = |seed, trace| check(&mut scenario.run(seed, trace));
+    with_seeds(scenario.name, seeds, |seed, trace| check(&mut scenario.run(seed, trace)));
+}
+
+/// Plays what is no scenario of requests with many seeds on all cores.
+pub fn seeds(name: &str, seeds: u64, play: impl Fn(u64) + Sync) {
+    with_seeds(name, seeds, |seed, _| play(seed));
+}
+
+fn with_seeds(name: &str, seeds: u64, run: impl Fn(u64, bool) + Sync) {
     if let Some(seed) = env_number("PEERLIMIT_SEED") {
         let filter = tracing_subscriber::EnvFilter::from_default_env();
         let log = tracing_subscriber::fmt().without_time().with_env_filter(filter).with_writer(std::io::stderr);
@@ -119,12 +127,10 @@ fn play_with(scenario: &Scenario, seeds: u64, check: impl Fn(&mut Outcome) + Syn
     });
     assert!(
         failed.is_empty(),
-        "{} failed with {} of {seeds} seeds: {failed:?}. \
-         Repeat with PEERLIMIT_SEED={} cargo test --release --test simulation {} -- --nocapture",
-        scenario.name,
+        "{name} failed with {} of {seeds} seeds: {failed:?}. \
+         Repeat with PEERLIMIT_SEED={} cargo test --release --test simulation {name} -- --nocapture",
         failed.len(),
         failed[0],
-        scenario.name,
     );
 }
 
