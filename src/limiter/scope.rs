@@ -77,7 +77,7 @@ impl Scope {
         // In this order: while the clock is read, the bucket comes from memory.
         let place = self.shared.table.place(digest);
         let now = self.shared.clock.now();
-        self.shared.table.decide_at(&place, &self.spec.rule(), cost, now).by(self.spec.name())
+        self.shared.table.decide_at(&place, &self.spec.rule(), cost, now)
     }
 
     /// As [`Limiter::check_many`](super::Limiter::check_many), in this scope.
@@ -90,7 +90,7 @@ impl Scope {
             let places: SmallVec<[_; Self::AT_ONCE]> = keys.iter().map(look_up).collect();
             let rule = self.spec.rule();
             let now = self.shared.clock.now();
-            decisions.extend(places.iter().map(|place| table.decide_at(place, &rule, 1, now).by(self.spec.name())));
+            decisions.extend(places.iter().map(|place| table.decide_at(place, &rule, 1, now)));
         }
         decisions
     }
@@ -106,20 +106,20 @@ impl Scope {
     pub fn peek_n(&self, key: impl AsRef<[u8]>, cost: u64) -> Decision {
         let digest = self.spec.hasher().digest(key.as_ref());
         let now = self.shared.clock.now();
-        self.shared.table.peek(&self.spec.rule(), digest, cost, now).by(self.spec.name())
+        self.shared.table.peek(&self.spec.rule(), digest, cost, now)
     }
 
     /// As [`Limiter::charge`](super::Limiter::charge), in this scope.
     pub fn charge(&self, key: impl AsRef<[u8]>, permits: u64) -> Decision {
         let digest = self.spec.hasher().digest(key.as_ref());
         let now = self.shared.clock.now();
-        self.shared.table.spend(&self.spec.rule(), digest, permits, now).by(self.spec.name())
+        self.shared.table.spend(&self.spec.rule(), digest, permits, now)
     }
 
     /// As [`Limiter::refund`](super::Limiter::refund), in this scope.
     pub fn refund(&self, key: impl AsRef<[u8]>, permits: u64) -> Decision {
         let digest = self.spec.hasher().digest(key.as_ref());
         let now = self.shared.clock.now();
-        self.shared.table.refund(&self.spec.rule(), digest, permits, now).by(self.spec.name())
+        self.shared.table.refund(&self.spec.rule(), digest, permits, now)
     }
 }

@@ -57,7 +57,7 @@ impl Table {
         let before = known.map_or(Tat::FULL, |slot| slot.tat());
         let after = rule.gcra.charge(before, now, permits);
         if permits == 0 || after == before {
-            return rule.gcra.state(after, now);
+            return rule.state(after, now);
         }
         let is_new = known.is_none();
         if let Some(slot) = known.or_else(|| self.insert(&chain, rule.measure, digest, now)) {
@@ -72,14 +72,14 @@ impl Table {
                 self.grow();
             }
         }
-        rule.gcra.state(after, now)
+        rule.state(after, now)
     }
 
     /// Gives permits back, at most until the bucket is full. A key that is not known has a full bucket. Returns the bucket as it
     /// is then.
     pub fn refund(&self, rule: &Rule, digest: Digest, permits: u64, now: Timestamp) -> Decision {
         let chain = self.index.lock(&self.place(digest));
-        let Some(slot) = chain.find(digest) else { return rule.gcra.state(Tat::FULL, now) };
+        let Some(slot) = chain.find(digest) else { return rule.state(Tat::FULL, now) };
         let rule = &self.measured(&slot, rule, now);
         let (after, given) = rule.gcra.refund(slot.tat(), now, permits);
         slot.set_tat(after);
@@ -90,7 +90,7 @@ impl Table {
         if told != 0 && self.publishes() {
             self.refunds.add(Refund { scope: rule.measure.scope(), digest, permits: told });
         }
-        rule.gcra.state(after, now)
+        rule.state(after, now)
     }
 
     /// Moves a bucket by what peers gave back.

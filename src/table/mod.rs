@@ -79,6 +79,26 @@ pub struct Rule {
     pub gcra: Gcra,
     /// Ticks of slack that one unsent permit outweighs: beyond that a key is urgent. 0 where there is nobody to tell.
     pub push_weight: u64,
+    /// Its name.
+    pub name: &'static str,
+}
+
+impl Rule {
+    /// What to answer of an admission that left `tat`.
+    #[inline(always)]
+    fn allowed(&self, tat: Tat, now: Timestamp) -> Decision {
+        self.gcra.allowed(tat, now).by(self.name)
+    }
+
+    /// What to answer of a request for `cost` permits that `tat` does not admit.
+    fn refused(&self, tat: Tat, now: Timestamp, cost: u64) -> Decision {
+        self.gcra.refused(tat, now, cost).by(self.name)
+    }
+
+    /// The bucket as it is, for a request that wants nothing of it.
+    fn state(&self, tat: Tat, now: Timestamp) -> Decision {
+        self.gcra.state(tat, now).by(self.name)
+    }
 }
 
 /// Permits admitted here that no peer was told of yet.
@@ -224,17 +244,14 @@ impl Table {
         let Some(slot) = chain.find(place.digest()) else {
             return self.decide_unknown(chain, *rule, place.digest(), cost, now);
         };
-        let present;
-        let rule = if slot.measure() == rule.measure {
-            rule
-        } else {
-            present = self.present_rule(&slot, rule, now);
-            &present
-        };
+        if slot.measure() != rule.measure {
+            drop(chain);
+            return self.decide_anew(place.digest(), *rule, cost, now);
+        }
         let tat = slot.tat();
         let Some(admitted) = rule.gcra.admit(tat, now, cost) else {
             drop(chain);
-            return rule.gcra.refused(tat, now, cost);
+            return rule.refused(tat, now, cost);
         };
         // A request that costs nothing touches nothing.
         if cost != 0 {
@@ -244,13 +261,13 @@ impl Table {
                 self.mark(chain, wants);
             }
         }
-        rule.gcra.allowed(admitted, now)
+        rule.allowed(admitted, now)
     }
 
     #[cold]
     fn decide_unknown(&self, chain: Chain<'_>, rule: Rule, digest: Digest, cost: u64, now: Timestamp) -> Decision {
         let Some(admitted) = rule.gcra.admit(Tat::FULL, now, cost) else {
-            return rule.gcra.refused(Tat::FULL, now, cost);
+            return rule.refused(Tat::FULL, now, cost);
         };
         // A full bucket says nothing that its absence does not say.
         if cost != 0
@@ -265,7 +282,7 @@ impl Table {
             }
             self.grow();
         }
-        rule.gcra.allowed(admitted, now)
+        rule.allowed(admitted, now)
     }
 
     /// The rule by which a bucket is measured once this returns: `rule`, unless its quota was changed meanwhile.
@@ -285,8 +302,8 @@ impl Table {
         };
         match rule.gcra.admit(tat, now, cost) {
             // A peek consumes nothing, so it reports the bucket as it is.
-            Some(_) => rule.gcra.allowed(tat, now),
-            None => rule.gcra.refused(tat, now, cost),
+            Some(_) => rule.allowed(tat, now),
+            None => rule.refused(tat, now, cost),
         }
     }
 

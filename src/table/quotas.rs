@@ -1,6 +1,9 @@
 //! Quotas that change while their buckets are in use.
 
-use crate::bucket::{Quota, Timestamp};
+use crate::{
+    bucket::{Decision, Quota, Timestamp},
+    crdt::Digest,
+};
 
 use super::{Rule, ScopeSpec, Table, group::Slot};
 
@@ -22,6 +25,15 @@ impl Table {
             }
             home += 1;
         }
+    }
+
+    /// A decision whose bucket is measured by another quota than its rule. It begins anew.
+    #[cold]
+    pub(super) fn decide_anew(&self, digest: Digest, rule: Rule, cost: u64, now: Timestamp) -> Decision {
+        let chain = self.index.lock(&self.place(digest));
+        let rule = chain.find(digest).map_or(rule, |slot| self.present_rule(&slot, &rule, now));
+        drop(chain);
+        self.decide(&rule, digest, cost, now)
     }
 
     /// The present rule of a bucket which is measured by another quota than `rule`, or the other way around. Measures it by

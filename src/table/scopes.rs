@@ -38,9 +38,15 @@ impl Measure {
     /// Quotas of a scope that buckets can be told to be measured by.
     const GENERATIONS: usize = 1 << Self::GENERATION_BITS;
 
-    fn new(scope: ScopeIndex, generation: u64) -> Self {
-        let generation = (generation % Self::GENERATIONS as u64) as u16;
-        Self(scope.0 | generation << Self::INDEX_BITS)
+    /// By the first quota of a scope.
+    const fn first(scope: ScopeIndex) -> Self {
+        Self(scope.0)
+    }
+
+    /// By the next quota of the same scope.
+    fn next(self) -> Self {
+        let generation = (self.generation() + 1) % Self::GENERATIONS;
+        Self(self.scope().0 | (generation as u16) << Self::INDEX_BITS)
     }
 
     pub(super) const fn from_raw(raw: u16) -> Self {
@@ -108,10 +114,10 @@ impl ScopeSpec {
     }
 
     /// What a decision in this scope needs.
-    #[inline]
+    #[inline(always)]
     pub fn rule(&self) -> Rule {
-        let Terms { gcra, push_weight, generation } = self.terms.read();
-        Rule { measure: Measure::new(self.index, generation), gcra, push_weight }
+        let Terms { gcra, push_weight, measure } = self.terms.read();
+        Rule { measure, gcra, push_weight, name: self.name }
     }
 
     /// The time of one permit by which a bucket is measured, in ticks.
@@ -145,20 +151,20 @@ impl Default for Inner {
 }
 
 impl Inner {
-    fn terms(&self, quota: &Quota, generation: u64) -> Terms {
+    fn terms(&self, quota: &Quota, measure: Measure) -> Terms {
         let (seen, all) = self.share;
         let gcra = Gcra::new(quota).with_share(seen, all);
         // Countdown rule: a key is urgent once its unsent permits reach `max(1, eps * remaining / peers)` with `eps` =
         // 1/2, that is once `unsent * 2 * peers * T >= slack`.
         let push_weight = (self.peers as u64).saturating_mul(2).saturating_mul(gcra.interval());
-        Terms { gcra, push_weight, generation }
+        Terms { gcra, push_weight, measure }
     }
 
     /// Lets every scope see how things stand.
     fn publish(&self) {
         for spec in &self.specs {
-            let generation = spec.terms.read().generation;
-            spec.terms.write(&self.terms(&spec.quota.lock(), generation));
+            let measure = spec.terms.read().measure;
+            spec.terms.write(&self.terms(&spec.quota.lock(), measure));
         }
     }
 }
@@ -182,7 +188,7 @@ impl Scopes {
         let Some(index) = u16::try_from(inner.specs.len()).ok().filter(|index| usize::from(*index) < Self::MAX) else {
             panic!("a limiter has at most {} scopes; use keys for what is many", Self::MAX);
         };
-        let terms = inner.terms(&quota, 0);
+        let terms = inner.terms(&quota, Measure::first(ScopeIndex(index)));
         let spec = Arc::new(ScopeSpec {
             index: ScopeIndex(index),
             id,
@@ -224,9 +230,8 @@ impl Scopes {
         if *spec.quota.lock() == quota {
             return None;
         }
-        let generation = spec.terms.read().generation + 1;
-        let terms = inner.terms(&quota, generation);
-        let measure = Measure::new(spec.index, generation);
+        let measure = spec.terms.read().measure.next();
+        let terms = inner.terms(&quota, measure);
         spec.intervals[measure.generation()].store(terms.gcra.interval(), Relaxed);
         *spec.quota.lock() = quota;
         spec.terms.write(&terms);

@@ -1,12 +1,14 @@
 //! The figures of a scope, which change while decisions read them.
 
 use std::sync::atomic::{
-    AtomicU64,
+    AtomicU16, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
     fence,
 };
 
 use crate::bucket::Gcra;
+
+use super::Measure;
 
 /// A scope's arithmetic, and what goes with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,8 +16,8 @@ pub(super) struct Terms {
     pub(super) gcra: Gcra,
     /// See [`Rule::push_weight`](super::Rule::push_weight).
     pub(super) push_weight: u64,
-    /// By which quota of the scope buckets are measured: raised by one for each other quota.
-    pub(super) generation: u64,
+    /// Which scope this is of, and by which of its quotas.
+    pub(super) measure: Measure,
 }
 
 /// Terms that one writer at a time changes and that any number of readers see whole.
@@ -36,7 +38,7 @@ struct Place {
     tolerance: AtomicU64,
     burst: AtomicU64,
     push_weight: AtomicU64,
-    generation: AtomicU64,
+    measure: AtomicU16,
 }
 
 impl SharedTerms {
@@ -47,7 +49,7 @@ impl SharedTerms {
     }
 
     /// The terms as they are.
-    #[inline]
+    #[inline(always)]
     pub(super) fn read(&self) -> Terms {
         loop {
             // Acquire pairs with the Release in `write`: the place was filled before readers were sent there.
@@ -71,9 +73,9 @@ impl SharedTerms {
 }
 
 impl Place {
-    #[inline]
+    #[inline(always)]
     fn read(&self) -> Terms {
-        let Self { interval, price, tolerance, burst, push_weight, generation } = self;
+        let Self { interval, price, tolerance, burst, push_weight, measure } = self;
         Terms {
             gcra: Gcra::from_parts(
                 interval.load(Relaxed),
@@ -82,7 +84,7 @@ impl Place {
                 burst.load(Relaxed),
             ),
             push_weight: push_weight.load(Relaxed),
-            generation: generation.load(Relaxed),
+            measure: Measure::from_raw(measure.load(Relaxed)),
         }
     }
 
@@ -93,7 +95,7 @@ impl Place {
         self.tolerance.store(tolerance, Relaxed);
         self.burst.store(burst, Relaxed);
         self.push_weight.store(terms.push_weight, Relaxed);
-        self.generation.store(terms.generation, Relaxed);
+        self.measure.store(terms.measure.raw(), Relaxed);
     }
 }
 
@@ -106,10 +108,10 @@ mod tests {
 
     #[test]
     fn readers_see_terms_whole_while_they_change() {
-        let terms = |generation: u64| Terms {
-            gcra: Gcra::new(&Quota::per_second(1 + generation % 1000)),
-            push_weight: generation,
-            generation,
+        let terms = |change: u64| Terms {
+            gcra: Gcra::new(&Quota::per_second(1 + change % 1000)),
+            push_weight: change,
+            measure: Measure::from_raw((change % 8_192) as u16),
         };
         let shared = SharedTerms::new(terms(0));
         thread::scope(|scope| {
@@ -118,14 +120,14 @@ mod tests {
                     let mut last = 0;
                     while last < 200_000 {
                         let read = shared.read();
-                        assert_eq!(read, terms(read.generation));
-                        assert!(read.generation >= last, "terms went back");
-                        last = read.generation;
+                        assert_eq!(read, terms(read.push_weight));
+                        assert!(read.push_weight >= last, "terms went back");
+                        last = read.push_weight;
                     }
                 });
             }
-            for generation in 1..=200_000 {
-                shared.write(&terms(generation));
+            for change in 1..=200_000 {
+                shared.write(&terms(change));
             }
         });
     }
