@@ -7,15 +7,19 @@ use std::{
     io::{BufRead, BufReader, Write},
     path::PathBuf,
     process::{Child, ChildStdin, Command, ExitStatus, Stdio},
-    sync::mpsc::{self, Receiver},
+    sync::{
+        Arc, Mutex,
+        mpsc::{self, Receiver},
+    },
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-/// How long anything may take.
-const DEADLINE: Duration = Duration::from_secs(20);
-/// Pause between two looks at a condition.
-const PAUSE: Duration = Duration::from_millis(20);
+use wait::DEADLINE;
+pub(crate) use wait::eventually;
+
+mod wait;
+
 /// How finely load is reported, in milliseconds. Short against the time in which a permit comes back in these tests.
 const STEP_MS: u32 = 5;
 
@@ -37,6 +41,8 @@ pub(crate) struct Node {
     /// Taken where the input ends.
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
+    /// What it logged, where its standard error is a pipe.
+    log: Arc<Mutex<Vec<String>>>,
     pub(crate) addr: String,
 }
 
@@ -45,14 +51,21 @@ impl Node {
         Self::spawn(Command::new(binary()).args(args))
     }
 
-    /// As `command` has it, which becomes the example in the end.
+    /// As `command` has it, which becomes the example in the end. If its standard error is a pipe, it is kept for
+    /// [`Node::logged`].
     pub(crate) fn spawn(command: &mut Command) -> Self {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let stdin = child.stdin.take();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         let (sender, lines) = mpsc::channel();
         thread::spawn(move || stdout.lines().map_while(Result::ok).all(|line| sender.send(line).is_ok()));
-        let mut node = Self { child, stdin, lines, addr: String::new() };
+        let log = Arc::<Mutex<Vec<String>>>::default();
+        if let Some(stderr) = child.stderr.take() {
+            let kept = Arc::clone(&log);
+            let keep = move |line| kept.lock().unwrap().push(line);
+            thread::spawn(move || BufReader::new(stderr).lines().map_while(Result::ok).for_each(keep));
+        }
+        let mut node = Self { child, stdin, lines, log, addr: String::new() };
         let first = node.line();
         node.addr = first.strip_prefix("listening on ").unwrap_or_else(|| panic!("began with {first:?}")).to_owned();
         node
@@ -82,14 +95,25 @@ impl Node {
 
     /// The addresses of the members that it sees, itself included.
     pub(crate) fn members(&mut self) -> Vec<String> {
+        self.members_by("addr")
+    }
+
+    /// The labels of the members that it sees, itself included, in order. They must have no spaces.
+    pub(crate) fn names(&mut self) -> Vec<String> {
+        let mut names = self.members_by("name");
+        names.sort_unstable();
+        names
+    }
+
+    fn members_by(&mut self, field: &str) -> Vec<String> {
         let answer = self.ask("members");
         let count = answer.strip_prefix("members ").and_then(|count| count.parse::<usize>().ok());
         let count = count.unwrap_or_else(|| panic!("members said {answer:?}"));
         (0..count)
             .map(|_| {
                 let member = self.line();
-                let addr = member.strip_prefix("member addr=").and_then(|rest| rest.split_once(' '));
-                addr.unwrap_or_else(|| panic!("members said {member:?}")).0.to_owned()
+                let value = member.split(' ').find_map(|word| word.strip_prefix(field)?.strip_prefix('='));
+                value.unwrap_or_else(|| panic!("members said {member:?}")).to_owned()
             })
             .collect()
     }
@@ -117,6 +141,18 @@ impl Node {
         }
     }
 
+    /// Lines of its log that say `words`.
+    pub(crate) fn logged(&self, words: &str) -> usize {
+        self.log.lock().unwrap().iter().filter(|line| line.contains(words)).count()
+    }
+
+    /// Sends a signal by its name, such as `STOP`.
+    pub(crate) fn signal(&self, name: &str) {
+        let mut kill = Command::new("kill");
+        let status = kill.args(["-s", name, &self.child.id().to_string()]).status().expect("kill is there");
+        assert!(status.success(), "{kill:?}: {status}");
+    }
+
     pub(crate) fn wait(&mut self) -> ExitStatus {
         let mut status = None;
         eventually("the process ends", || {
@@ -132,6 +168,10 @@ impl Drop for Node {
         // An error says that it has ended already.
         let _ended = self.child.kill();
         let _status = self.child.wait();
+        // A second panic would end the whole test binary.
+        if let (true, Ok(log)) = (thread::panicking(), self.log.lock()) {
+            log.iter().for_each(|line| eprintln!("{} logged: {line}", self.addr));
+        }
     }
 }
 
@@ -164,6 +204,10 @@ impl Load {
         self.steps.iter().map(|step| step.admitted).sum()
     }
 
+    pub(crate) fn refused(&self) -> u64 {
+        self.offered() - self.admitted()
+    }
+
     /// Unix time of the first request, in microseconds.
     pub(crate) fn first_us(&self) -> u64 {
         self.steps.iter().map(|step| step.first_us).min().expect("some load")
@@ -185,30 +229,39 @@ impl Load {
         self
     }
 
+    /// How many requests fewer were admitted than one central bucket admits that gets the same ones, and is full before
+    /// them. Steps count in whole at their ends.
+    pub(crate) fn short_of_central(&self, rate: f64, burst: f64) -> f64 {
+        let (mut tokens, mut central, mut before) = (burst, 0.0, None);
+        for step in self.in_order() {
+            let since = seconds(step.last_us - before.replace(step.last_us).unwrap_or(step.last_us));
+            tokens = (tokens + rate * since).min(burst);
+            let passed = tokens.floor().min(step.offered as f64);
+            tokens -= passed;
+            central += passed;
+        }
+        (central - self.admitted() as f64).max(0.0)
+    }
+
     /// By how much the load admitted went above the envelope `burst + rate * t`, over the span `t` in which that is
     /// most. A leaky bucket finds it in one pass. Steps count in whole at their ends.
     pub(crate) fn excess(&self, rate: f64, burst: f64) -> f64 {
-        let mut steps = self.steps.clone();
-        steps.sort_by_key(|step| step.last_us);
         let (mut level, mut highest, mut before) = (0.0_f64, 0.0_f64, 0);
-        for step in steps {
+        for step in self.in_order() {
             level = (level - rate * seconds(step.last_us - before)).max(0.0) + step.admitted as f64;
             highest = highest.max(level);
             before = step.last_us;
         }
         highest - burst
     }
+
+    fn in_order(&self) -> Vec<Step> {
+        let mut steps = self.steps.clone();
+        steps.sort_by_key(|step| step.last_us);
+        steps
+    }
 }
 
 fn seconds(us: u64) -> f64 {
     Duration::from_micros(us).as_secs_f64()
-}
-
-/// Waits until `condition` holds.
-pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + DEADLINE;
-    while !condition() {
-        assert!(Instant::now() < deadline, "not within {DEADLINE:?}: {what}");
-        thread::sleep(PAUSE);
-    }
 }
