@@ -71,11 +71,12 @@ impl Host {
         self.run(["iptables", "-w", "-D", "INPUT", "-i", CABLE, "-j", "DROP"]).unwrap();
     }
 
-    /// From now on a tenth of what comes is dropped, from the own host too.
-    pub(crate) fn lose_a_tenth(&self) {
+    /// From now on this part of what comes is dropped, from the own host too.
+    pub(crate) fn lose(&self, probability: f64) {
+        let probability = probability.to_string();
         for protocol in ["udp", "tcp"] {
             let rule = ["iptables", "-w", "-A", "INPUT", "-p", protocol];
-            let chance = ["-m", "statistic", "--mode", "random", "--probability", "0.1", "-j", "DROP"];
+            let chance = ["-m", "statistic", "--mode", "random", "--probability", &probability, "-j", "DROP"];
             self.run(rule.into_iter().chain(chance)).unwrap();
         }
     }
