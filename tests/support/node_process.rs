@@ -204,10 +204,6 @@ impl Load {
         self.steps.iter().map(|step| step.admitted).sum()
     }
 
-    pub(crate) fn refused(&self) -> u64 {
-        self.offered() - self.admitted()
-    }
-
     /// Unix time of the first request, in microseconds.
     pub(crate) fn first_us(&self) -> u64 {
         self.steps.iter().map(|step| step.first_us).min().expect("some load")
