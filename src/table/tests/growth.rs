@@ -88,8 +88,8 @@ fn keys_aimed_at_one_group_cost_no_more_than_that_group() {
     for number in 0..10_000 {
         assert!(table.decide(&spec.rule(), aimed(number), 1, NOW).allowed);
     }
-    // Four groups behind the home group.
-    assert!(table.stats().keys - before <= 20, "{:?}", table.stats());
+    // Eight groups behind the home group.
+    assert!(table.stats().keys - before <= 36, "{:?}", table.stats());
     for key in 0..1 << 13 {
         assert!(!table.decide(&spec.rule(), digest(&spec, key), 1, NOW).allowed, "key {key} was refunded");
     }
@@ -97,7 +97,7 @@ fn keys_aimed_at_one_group_cost_no_more_than_that_group() {
     for number in 0..100 {
         assert!(table.decide(&spec.rule(), aimed(1 << 40 | number), 1_000, NOW).allowed);
     }
-    assert!(table.stats().untracked >= 80, "{:?}", table.stats());
+    assert!(table.stats().untracked >= 64, "{:?}", table.stats());
 }
 
 #[test]

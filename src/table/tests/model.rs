@@ -133,9 +133,9 @@ fn run(steps: &[Step], publish: bool) -> Result<(), TestCaseError> {
                         if consumes {
                             model.admit(scope, key, &gcra, after, cost, now);
                         }
-                        gcra.allowed(shown, now)
+                        gcra.allowed(shown, now).by(specs[scope].name())
                     }
-                    None => gcra.refused(tat, now, cost),
+                    None => gcra.refused(tat, now, cost).by(specs[scope].name()),
                 };
                 let (rule, digest) = (specs[scope].rule(), digest(&specs[scope], key));
                 let answer = if consumes {
