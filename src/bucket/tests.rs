@@ -1,5 +1,6 @@
 //! What a bucket promises, against exact rationals and over random quotas and states.
 
+mod clock;
 mod gcra;
 mod laws;
 mod quota;

@@ -1,6 +1,8 @@
 //! What a table promises: single-threaded against a plain map, and with many threads at once.
 
 mod cap;
+mod cleanup;
+mod clock;
 mod concurrency;
 mod corrections;
 mod growth;
