@@ -1,9 +1,12 @@
 //! One engine or two, in virtual time and without sockets. Whole clusters are the simulator's business.
 
+mod found;
 mod hostile;
 mod interop;
+mod isolation;
 mod life;
 mod sealed;
+mod settings;
 mod strangers;
 mod streams;
 mod timers;
