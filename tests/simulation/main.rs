@@ -7,6 +7,7 @@ mod chaos;
 mod churn;
 mod clocks;
 mod guard;
+mod membership;
 mod partitions;
 mod promises;
 mod refunds;

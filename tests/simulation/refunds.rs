@@ -5,7 +5,7 @@ use std::time::Duration;
 use peerlimit::Quota;
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 
-use crate::sim::{cluster::Cluster, network::Link, seeds};
+use crate::sim::{cluster::Cluster, network::Link, play_seeds};
 
 const NODES: usize = 5;
 /// Nothing to speak of comes back during a test, so that counts can be compared.
@@ -22,7 +22,7 @@ fn started(seed: u64, link: Link) -> Cluster {
 
 #[test]
 fn what_is_given_back_is_there_again_at_every_node_and_stays() {
-    seeds("what_is_given_back_is_there_again_at_every_node_and_stays", 50, |seed| {
+    play_seeds("what_is_given_back_is_there_again_at_every_node_and_stays", 50, |seed, _| {
         let mut cluster = started(seed, Link::LAN);
         let key = cluster.digest("key");
         for request in 0..500 {
@@ -45,7 +45,7 @@ fn what_is_given_back_is_there_again_at_every_node_and_stays() {
 
 #[test]
 fn requests_that_are_all_given_back_leave_the_quota_to_others() {
-    seeds("requests_that_are_all_given_back_leave_the_quota_to_others", 20, |seed| {
+    play_seeds("requests_that_are_all_given_back_leave_the_quota_to_others", 20, |seed, _| {
         let mut cluster = started(seed, Link::LAN);
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
         let key = cluster.digest("key");
@@ -74,7 +74,7 @@ fn requests_that_are_all_given_back_leave_the_quota_to_others() {
 
 #[test]
 fn a_lost_refund_is_heard_of_by_an_exchange() {
-    seeds("a_lost_refund_is_heard_of_by_an_exchange", 50, |seed| {
+    play_seeds("a_lost_refund_is_heard_of_by_an_exchange", 50, |seed, _| {
         let mut cluster = started(seed, Link::LAN);
         let key = cluster.digest("key");
         for _ in 0..400 {

@@ -40,6 +40,8 @@ pub struct Cluster {
     /// Deltas between a node's clock and true time.
     clocks: Vec<Clock>,
     pub traffic: Traffic,
+    /// In bytes.
+    pub longest_datagram: usize,
     /// How often some node took some other for gone, or itself was taken for gone.
     pub members_lost: u64,
     /// Lies told so far.
@@ -173,6 +175,7 @@ impl Cluster {
             streams: HashMap::new(),
             waiting: HashMap::new(),
             traffic: Traffic::default(),
+            longest_datagram: 0,
             members_lost: 0,
             lies: 0,
         }
@@ -304,6 +307,20 @@ impl Cluster {
         self.now = self.now.max(until);
     }
 
+    /// Lets time pass until `condition` holds, looked at every tenth of a second. Returns how long that took.
+    ///
+    /// # Panics
+    ///
+    /// If it does not hold within `most`.
+    pub fn run_until_it_holds(&mut self, what: &str, most: Duration, condition: impl Fn(&Self) -> bool) -> Duration {
+        let begin = self.now;
+        while !condition(self) {
+            assert!(self.now - begin < most, "not within {most:?}: {what}");
+            self.run_for(Duration::from_millis(100));
+        }
+        self.now - begin
+    }
+
     /// Lets time pass.
     pub fn run_for(&mut self, time: Duration) {
         self.run_until(self.now + time);
@@ -330,14 +347,20 @@ impl Cluster {
         &self.running(index).table
     }
 
+    /// Nodes that run, whether they are ready or not.
+    pub fn running_nodes(&self) -> Vec<usize> {
+        (0..self.nodes.len()).filter(|index| self.nodes[*index].node.is_some()).collect()
+    }
+
     /// Whether every running node counts every other running node, and nobody else, as its member.
     pub fn all_see_all(&self) -> bool {
-        let running: BTreeMap<usize, RunId> = self
-            .nodes
-            .iter()
-            .enumerate()
-            .filter_map(|(index, slot)| Some((index, slot.node.as_ref()?.engine.identity().run)))
-            .collect();
+        self.see_each_other(&self.running_nodes())
+    }
+
+    /// Whether each of these nodes counts each other of them, and nobody else, as its member.
+    pub fn see_each_other(&self, nodes: &[usize]) -> bool {
+        let running: BTreeMap<usize, RunId> =
+            nodes.iter().map(|index| (*index, self.engine(*index).identity().run)).collect();
         running.iter().all(|(index, own)| {
             let mut seen: Vec<RunId> = self.engine(*index).members().iter().map(|member| member.run).collect();
             let mut others: Vec<RunId> = running.values().copied().filter(|run| run != own).collect();
@@ -420,6 +443,7 @@ impl Cluster {
     fn transmit(&mut self, from: usize, transmit: Transmit) {
         self.traffic.datagrams += 1;
         self.traffic.bytes += transmit.payload.len() as u64;
+        self.longest_datagram = self.longest_datagram.max(transmit.payload.len());
         let Some(to) = index_of(transmit.to).filter(|to| *to < self.nodes.len()) else { return };
         if self.is_cut(from, to) || self.rng.random_bool(self.link.loss) {
             return;

@@ -90,15 +90,11 @@ impl fmt::Display for Worst {
 }
 
 fn play_with(scenario: &Scenario, seeds: u64, check: impl Fn(&mut Outcome) + Sync) {
-    with_seeds(scenario.name, seeds, |seed, trace| check(&mut scenario.run(seed, trace)));
+    play_seeds(scenario.name, seeds, |seed, trace| check(&mut scenario.run(seed, trace)));
 }
 
-/// Plays what is no scenario of requests with many seeds on all cores.
-pub fn seeds(name: &str, seeds: u64, play: impl Fn(u64) + Sync) {
-    with_seeds(name, seeds, |seed, _| play(seed));
-}
-
-fn with_seeds(name: &str, seeds: u64, run: impl Fn(u64, bool) + Sync) {
+/// Plays what no scenario describes with many seeds on all cores. `run` gets a seed, and whether to trace.
+pub fn play_seeds(name: &str, seeds: u64, run: impl Fn(u64, bool) + Sync) {
     if let Some(seed) = env_number("PEERLIMIT_SEED") {
         let filter = tracing_subscriber::EnvFilter::from_default_env();
         let log = tracing_subscriber::fmt().without_time().with_env_filter(filter).with_writer(std::io::stderr);
