@@ -13,4 +13,5 @@ mod promises;
 mod refunds;
 mod scale;
 mod secrets;
+mod sharing;
 mod sim;
