@@ -2,7 +2,13 @@
 
 use std::{fmt, time::Duration};
 
-use peerlimit::Quota;
+use peerlimit::{
+    Quota, Secrets,
+    gossip::{
+        EngineConfig,
+        wire::{MAX_DATAGRAM, MAX_NAME_LEN, NodeName},
+    },
+};
 use rand::RngExt;
 
 use crate::sim::{cluster::Cluster, network::Link, oracle::Oracle};
@@ -194,6 +200,49 @@ fn a_hundred_nodes_know_of_a_spent_permit_within_a_tenth_of_a_second() {
     assert!(figures.excess <= 0.3, "{figures}");
 }
 
+#[test]
+fn many_nodes_with_long_labels_under_a_seal_send_no_datagram_above_its_limit_and_converge() {
+    fn longest(config: &mut EngineConfig) {
+        let label = format!("{:0<1$}", config.name.as_str(), MAX_NAME_LEN);
+        config.name = NodeName::try_from(label).expect("as long as it may be");
+        config.secrets = Some(Secrets::new([[7; 32]]).expect("one"));
+    }
+    const NODES: usize = 60;
+    let mut cluster = Cluster::new(1, NODES, QUOTA, Link::LAN, longest);
+    (0..NODES).for_each(|node| cluster.start(node));
+    cluster.run_until_it_holds("everybody sees everybody", Duration::from_secs(60), Cluster::all_see_all);
+    // So many keys and scopes that a flush fills datagrams, in groups of every size.
+    let scopes: Vec<String> = (0..20).map(|scope| format!("{scope}-").repeat(200)).collect();
+    for scope in &scopes {
+        cluster.add_scope(scope, SLOW_QUOTA);
+    }
+    let keys: Vec<String> = (0..50).map(|key| format!("{key}-").repeat(2_000)).collect();
+    for node in 0..3 {
+        for (number, scope) in scopes.iter().enumerate() {
+            for key in &keys[..50 - 2 * number] {
+                assert!(cluster.spend(node, scope, key, 1));
+            }
+        }
+    }
+    // A crash of some, so that there is much to say of members at once.
+    (50..NODES).for_each(|node| cluster.crash(node));
+    let seen = cluster.run_until_it_holds("all see who is left", Duration::from_secs(60), Cluster::all_see_all);
+    cluster.run_for(Duration::from_secs(10));
+    for node in cluster.running_nodes() {
+        for (number, scope) in scopes.iter().enumerate() {
+            for key in &keys[..50 - 2 * number] {
+                assert_eq!(cluster.remaining_in(node, scope, key), 47, "node {node} has not heard of all");
+            }
+        }
+        let stats = cluster.engine(node).stats();
+        assert_eq!(stats.drops.total(), 0, "node {node}: {:?}", stats.drops);
+    }
+    let longest = cluster.longest_datagram;
+    println!("the longest of {:?} has {longest} bytes; crashes noticed after {seen:?}", cluster.traffic);
+    // And some are nearly full, or this would show nothing.
+    assert!((MAX_DATAGRAM - 30..=MAX_DATAGRAM).contains(&longest), "{longest} bytes");
+}
+
 /// A newcomer to a cluster with so many live keys. Returns how long it took until it held the busy one for spent, and
 /// until it was ready.
 fn newcomer_to(keys: u32) -> (Duration, Duration) {
@@ -216,17 +265,24 @@ fn newcomer_to(keys: u32) -> (Duration, Duration) {
         assert_eq!(cluster.engine(node).stats().cells, u64::from(keys) + 1, "node {node} has not heard of all");
     }
 
-    let begin = cluster.now;
+    let (begin, before) = (cluster.now, cluster.traffic);
     cluster.start(2);
-    let mut enforced = None;
+    let (mut enforced, mut seen) = (None, None);
     while cluster.serving().len() < 3 {
         assert!(cluster.now < begin + Duration::from_secs(60), "the newcomer does not become ready");
         cluster.run_for(Duration::from_millis(1));
         if cluster.remaining(2, busy) == 0 {
             enforced = enforced.or(Some(cluster.now - begin));
         }
+        if cluster.all_see_all() {
+            seen = seen.or(Some(cluster.now - begin));
+        }
     }
     let ready = cluster.now - begin;
+    assert!(seen.is_some_and(|seen| seen <= Duration::from_secs(2)), "all are members after {seen:?}");
+    // Each cell crosses the wire once, at some 30 bytes, and not from every member.
+    let bytes = cluster.traffic.bytes - before.bytes;
+    assert!(bytes <= 60 * u64::from(keys) + 100_000, "{bytes} bytes for {keys} cells");
     assert_eq!(cluster.engine(2).stats().cells, u64::from(keys) + 1, "the newcomer has not got all");
     assert_eq!(cluster.table(2).stats().keys, u64::from(keys) + 1);
     (enforced.unwrap_or(ready), ready)
