@@ -56,3 +56,41 @@ async fn join_by_service_records_that_carry_their_ports() {
     let second = node("second", "127.0.0.1:0").discover(services(&server)).start().await.unwrap();
     see_each_other(&[first, second]).await;
 }
+
+#[tokio::test]
+async fn join_although_a_target_hangs_for_longer_than_a_round_may_take() {
+    let server = DnsServer::start().await;
+    let first = node("first", "127.0.0.1:0").start().await.unwrap();
+    let port = first.local_addr().unwrap().port();
+    server.addresses("one.peers.test", &["127.0.0.1"]);
+    let records = vec![service(SERVICE, "one.peers.test", port), service(SERVICE, "silent.test", port)];
+    server.reply(SERVICE, RecordType::SRV, Reply::Records(records, Vec::new()));
+    server.reply("silent.test", RecordType::A, Reply::Silence);
+    server.reply("silent.test", RecordType::AAAA, Reply::Silence);
+    // Within the bounds of that setting.
+    let services = services(&server).timeout(Duration::from_secs(12));
+    let second = node("second", "127.0.0.1:0").discover(services).start().await.unwrap();
+    see_each_other(&[first, second]).await;
+}
+
+/// Never answers.
+struct Hangs;
+
+impl Discoverer for Hangs {
+    async fn discover(&self) -> Result<Vec<SocketAddr>, DiscoverError> {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test]
+async fn know_what_was_spent_when_they_are_ready_although_one_of_their_discoverers_hangs() {
+    let first = node("first", "127.0.0.1:0").start().await.unwrap();
+    let scope = first.scope("slow", Quota::per_day(10));
+    assert!(scope.check_n("user", 10).allowed);
+    let list = StaticDiscoverer::new([first.local_addr().unwrap().to_string()]);
+    let second = node("second", "127.0.0.1:0").discover(Hangs).discover(list).start().await.unwrap();
+    let scope = second.scope("slow", Quota::per_day(10));
+    timeout(PATIENT, second.ready()).await.unwrap();
+    assert_eq!(second.members().len(), 2, "it is ready, and has not heard of a peer that is in its list");
+    assert!(!scope.allow("user"));
+}

@@ -268,3 +268,9 @@ fn a_node_that_leaves_under_load_is_gone_within_two_seconds_and_what_it_admitted
     let in_order = Link { jitter: 0.0, ..Link::LAN };
     play_seeds(name, 20, |seed, trace| leave_under_load(seed, trace, in_order));
 }
+
+#[test]
+fn what_a_node_admitted_under_load_until_it_left_is_known_where_datagrams_overtake_each_other() {
+    let name = "what_a_node_admitted_under_load_until_it_left_is_known_where_datagrams_overtake_each_other";
+    play_seeds(name, 20, |seed, trace| leave_under_load(seed, trace, Link::LAN));
+}
