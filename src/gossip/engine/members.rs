@@ -118,6 +118,7 @@ impl Engine {
             return;
         }
         self.peers.insert(id.run, Peer { addr: id.addr });
+        self.departed.remove(&id.run);
         self.seal.set_member(id.run, true);
         self.absence.came(id.run, id.addr);
         self.events.push_back(Event::MemberUp(info(id, Liveness::Alive)));
@@ -130,6 +131,8 @@ impl Engine {
             return;
         }
         self.peers.remove(&id.run);
+        self.departed.retain(|_, until| *until > now);
+        self.departed.insert(id.run, now.saturating_add(Self::LAST_WORDS));
         self.seal.set_member(id.run, false);
         self.absence.gone(id.run, id.addr, now);
         self.events.push_back(Event::MemberDown(info(id, Liveness::Alive)));

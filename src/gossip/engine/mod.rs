@@ -58,6 +58,8 @@ pub struct Engine {
     rng: Xoshiro256PlusPlus,
     /// Members held alive, without this node. Derived from `membership` whenever that changes.
     peers: BTreeMap<RunId, Peer>,
+    /// Those that were peers a moment ago, and until when their last news is taken.
+    departed: BTreeMap<RunId, Timestamp>,
     seal: Seal,
     /// Where frames are opened.
     scratch: Vec<u8>,
@@ -171,6 +173,9 @@ impl Engine {
     const RETRY: Duration = Duration::from_millis(100);
     /// Keys in use whose levels members compare even when they are in step.
     const HOT_KEYS: usize = 64;
+    /// How long news is taken of a run that is no member any more: datagrams overtake each other, and the good-bye may come
+    /// before the last admissions that were told before it.
+    const LAST_WORDS: Duration = Duration::from_secs(1);
     /// How soon members compare notes after one came or came back.
     const REUNION: Duration = Duration::from_millis(200);
     /// How long `leave` waits for a peer to take what was not said.
@@ -221,6 +226,7 @@ impl Engine {
             table,
             rng,
             peers: BTreeMap::new(),
+            departed: BTreeMap::new(),
             exchanges: BTreeMap::new(),
             next_stream: 0,
             scopes: HashMap::new(),

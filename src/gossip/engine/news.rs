@@ -44,7 +44,8 @@ impl Engine {
     }
 
     pub(super) fn handle_deltas(&mut self, now: Timestamp, sender: RunId, frame: &DeltaFrame) {
-        if !self.peers.contains_key(&sender) {
+        let is_departing = || self.departed.get(&sender).is_some_and(|until| now < *until);
+        if !self.peers.contains_key(&sender) && !is_departing() {
             self.stats.drops.not_a_member += 1;
             return;
         }

@@ -197,7 +197,7 @@ fn work_that_waits_for_one_group_keeps_nobody_from_the_others() {
                 for key in outside {
                     let _decision = table.decide(&spec.rule(), *key, 1, later);
                     table.charge(&spec.rule(), *key, Charge::news(1, later), later);
-                    let _level = table.missing(spec.gcra(), *key, later);
+                    let _level = table.missing(&spec.rule(), *key, later);
                 }
                 passed.send(()).expect("somebody waits");
             });

@@ -29,7 +29,7 @@ fn whatever_is_asked_of_a_table_while_time_goes_back_stays_within_the_burst() {
                 2 => table.drain_dirty(now, &mut drained),
                 3 => sweep_all(&table, Duration::from_millis(dice.roll() % 3_000), now),
                 4 => {
-                    let missing = table.missing(spec.gcra(), key, now).raw() >> 16;
+                    let missing = table.missing(&spec.rule(), key, now).raw() >> 16;
                     assert!(missing <= 3 * quota.burst_size(), "seed {seed}, step {step}: {missing} are missing");
                 }
                 _ => {
