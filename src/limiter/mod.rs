@@ -144,6 +144,41 @@ impl Limiter {
         self.default.check_many(keys)
     }
 
+    /// Decides on one permit of each key in its scope, at one instant: either all pass and are consumed, or nothing is charged
+    /// anywhere.
+    ///
+    /// The answer is that of the tightest limit: of the one that has to wait longest if any refuses, else of the one with the
+    /// fewest permits left. [`Decision::policy`] says which that is. Without any limit everything passes.
+    ///
+    /// ```
+    /// use peerlimit::{Limiter, Quota};
+    ///
+    /// let limiter = Limiter::local(Quota::per_minute(100));
+    /// let user = limiter.scope("user", Quota::per_minute(2));
+    /// let tenant = limiter.default_scope();
+    /// assert!(limiter.check_all(&[(tenant, "acme"), (&user, "ann")]).allowed);
+    /// assert_eq!(limiter.check_all(&[(tenant, "acme"), (&user, "ann")]).remaining, 0);
+    /// let refused = limiter.check_all(&[(tenant, "acme"), (&user, "ann")]);
+    /// assert_eq!((refused.allowed, refused.policy), (false, "user"));
+    /// assert_eq!(tenant.peek("acme").remaining, 98);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Where a scope belongs to another limiter: two limiters cannot decide at one instant.
+    pub fn check_all<K: AsRef<[u8]>>(&self, limits: &[(&Scope, K)]) -> Decision {
+        scope::check_all(&self.shared, limits.iter().map(|(scope, key)| (*scope, key.as_ref(), 1)))
+    }
+
+    /// As [`check_all`](Self::check_all), with a cost for each.
+    ///
+    /// # Panics
+    ///
+    /// As [`check_all`](Self::check_all).
+    pub fn check_all_n<K: AsRef<[u8]>>(&self, limits: &[(&Scope, K, u64)]) -> Decision {
+        scope::check_all(&self.shared, limits.iter().map(|(scope, key, cost)| (*scope, key.as_ref(), *cost)))
+    }
+
     /// What [`check`](Self::check) would say now. Changes nothing; `remaining` is what is there before any permit is
     /// taken.
     #[inline]

@@ -1,12 +1,12 @@
 //! A quota with its own key space.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use smallvec::SmallVec;
 
 use crate::{
     bucket::{Decision, Quota},
-    table::ScopeSpec,
+    table::{Request, ScopeSpec},
 };
 
 use super::Shared;
@@ -122,4 +122,19 @@ impl Scope {
         let now = self.shared.clock.now();
         self.shared.table.refund(&self.spec.rule(), digest, permits, now)
     }
+}
+
+/// One decision about several keys of one limiter.
+pub(super) fn check_all<'a>(
+    shared: &Arc<Shared>,
+    limits: impl Iterator<Item = (&'a Scope, &'a [u8], u64)>,
+) -> Decision {
+    let requests: SmallVec<[Request; 4]> = limits
+        .map(|(scope, key, cost)| {
+            assert!(Arc::ptr_eq(&scope.shared, shared), "scope {:?} belongs to another limiter", scope.name());
+            Request { rule: scope.spec.rule(), digest: scope.spec.hasher().digest(key), cost }
+        })
+        .collect();
+    let nothing_limits = || Decision::allow(u64::MAX, u64::MAX, Duration::ZERO);
+    shared.table.decide_all(&requests, shared.clock.now()).unwrap_or_else(nothing_limits)
 }

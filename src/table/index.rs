@@ -6,6 +6,7 @@ use std::sync::atomic::{
 };
 
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 
 use crate::crdt::Digest;
 
@@ -110,6 +111,24 @@ impl Index {
         group.try_lock().then(|| Chain { home: group, number: home, index: self })
     }
 
+    /// Locks the groups that these digests belong to.
+    pub(super) fn lock_all(&self, digests: impl Iterator<Item = Digest> + Clone) -> Chains<'_> {
+        loop {
+            let len = self.len();
+            let mut homes: SmallVec<[usize; FEW]> = digests.clone().map(|digest| home_of(digest, len)).collect();
+            // In one order, so that nobody waits for somebody who waits for him. (Whoever divides a group has locked the new
+            // one, which nobody knows yet, and waits for one old one.)
+            homes.sort_unstable();
+            homes.dedup();
+            let chains = Chains { len, chains: homes.iter().map(|home| self.lock_home(*home)).collect() };
+            // As in `lock`: no group that is locked here was divided since.
+            let now = self.len.load(Relaxed);
+            if now == len || digests.clone().all(|digest| home_of(digest, now) == home_of(digest, len)) {
+                return chains;
+            }
+        }
+    }
+
     /// Adds home groups until there are enough for `keys`, two at most: whoever adds a key makes room for more than one,
     /// so that nobody has to do it for all. Calls `moved` with the number of a new group for each bucket that went
     /// there, under its lock. The caller holds no lock.
@@ -193,6 +212,27 @@ impl Drop for Chain<'_> {
     #[inline]
     fn drop(&mut self) {
         self.home.unlock();
+    }
+}
+
+/// Locked chains of several digests.
+#[derive(Debug)]
+pub(super) struct Chains<'i> {
+    /// Home groups in use when they were looked up.
+    len: usize,
+    /// By their numbers.
+    chains: SmallVec<[Chain<'i>; FEW]>,
+}
+
+/// Digests whose chains need no memory of their own.
+const FEW: usize = 4;
+
+impl<'i> Chains<'i> {
+    /// The chain of one of the digests that these were locked for.
+    pub(super) fn of(&self, digest: Digest) -> Option<&Chain<'i>> {
+        let home = home_of(digest, self.len);
+        let at = self.chains.binary_search_by_key(&home, |chain| chain.number).ok()?;
+        self.chains.get(at)
     }
 }
 

@@ -15,6 +15,7 @@
 //! | `marks` | which groups have something to tell |
 //! | `eviction` | sweep, and room at the cap |
 //! | `scopes`, `terms`, `names` | quotas under names |
+//! | `together` | several buckets at once |
 //! | `quotas` | quotas that change in use |
 //! | `corrections` | costs that were known only later, and refunds |
 
@@ -31,6 +32,7 @@ mod prefetch;
 mod quotas;
 mod scopes;
 mod terms;
+mod together;
 
 #[cfg(test)]
 mod tests;
@@ -55,6 +57,7 @@ pub use eviction::SweepPosition;
 pub use index::Place;
 pub use names::permanent;
 pub use scopes::{Measure, ScopeIndex, ScopeSpec, Scopes};
+pub use together::Request;
 
 use corrections::Refunds;
 use group::{Slot, Wants};
@@ -441,14 +444,22 @@ impl Table {
     /// Marks the group as the bucket wants, and gives its lock back.
     #[inline]
     fn mark(&self, chain: Chain<'_>, wants: Wants) {
-        if wants.flush {
-            self.dirty.set(chain.number());
-        }
+        self.set_marks(chain.number(), wants);
         if wants.push {
-            self.urgent.set(chain.number());
             // Whoever is woken may want the lock.
             drop(chain);
             self.raise_urgent();
+        }
+    }
+
+    /// Under the group's lock.
+    #[inline]
+    fn set_marks(&self, group: usize, wants: Wants) {
+        if wants.flush {
+            self.dirty.set(group);
+        }
+        if wants.push {
+            self.urgent.set(group);
         }
     }
 

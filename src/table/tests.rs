@@ -9,6 +9,7 @@ mod growth;
 mod model;
 mod quotas;
 mod sweep;
+mod together;
 mod urgency;
 
 use std::{sync::Arc, time::Duration};
