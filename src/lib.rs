@@ -59,7 +59,7 @@ pub use backend::{Policy, RateLimiter};
 pub use bucket::{Decision, Quota, QuotaError};
 pub use discovery::{DiscoverError, Discoverer, DnsDiscoverer, StaticDiscoverer};
 pub use gossip::{Drops, PartitionPolicy, Sealing, SecretError, Secrets};
-pub use limiter::{Builder, Evictions, Limiter, Member, MemberState, Scope, StartError, Stats};
+pub use limiter::{Builder, Evictions, Limiter, Member, MemberState, Scope, StartError, Stats, Wait, WaitError};
 pub use net::{Clock, ManualClock};
 
 /// The examples of the README compile and hold.

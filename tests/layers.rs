@@ -48,7 +48,7 @@ const LAYERS: &[Layer] = &[
     Layer { name: "table", uses: &["bucket", "crdt"], never: &["IO", "OUTSIDE", "RANDOM", "SWITCHES"] },
     Layer { name: "gossip", uses: &["bucket", "crdt", "table"], never: &["OUTSIDE", "SWITCHES"] },
     Layer { name: "discovery", uses: &[], never: &["getrandom", "rand::rng", "SystemTime"] },
-    Layer { name: "net", uses: &["bucket", "table", "gossip", "discovery"], never: &[] },
+    Layer { name: "net", uses: &["bucket", "crdt", "table", "gossip", "discovery"], never: &[] },
     Layer {
         name: "limiter",
         uses: &["bucket", "backend", "crdt", "table", "gossip", "discovery", "net"],

@@ -15,7 +15,7 @@ use crate::{
         seal::digest_key,
         wire::{ClusterId, MAX_NAME_LEN, NodeName},
     },
-    net::{Clock, Node, Sockets, random_u64},
+    net::{Clock, Node, Sockets, Turns, random_u64},
     table::{Table, TableOptions},
 };
 
@@ -278,7 +278,14 @@ impl Builder {
             Node::start(sockets, config, Arc::clone(&table), clock.clone(), self.discoverers, self.discover_interval);
         Ok(Limiter::assemble(
             spec,
-            Shared { table, clock, digest_key, name: name.as_str().to_owned(), node: Some(node) },
+            Shared {
+                table,
+                clock,
+                digest_key,
+                turns: Turns::default(),
+                name: name.as_str().to_owned(),
+                node: Some(node),
+            },
         ))
     }
 

@@ -8,6 +8,7 @@ mod member;
 mod scope;
 mod secrets;
 mod stats;
+mod wait;
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -15,7 +16,7 @@ use crate::{
     bucket::{Decision, Quota},
     crdt::DigestKey,
     gossip::Secrets,
-    net::{Clock, Node, NodeStats, unguessable_u64},
+    net::{Clock, Node, NodeStats, Turns, unguessable_u64},
     table::{ScopeSpec, Table, TableOptions},
 };
 
@@ -24,6 +25,7 @@ pub use error::StartError;
 pub use member::{Member, MemberState};
 pub use scope::Scope;
 pub use stats::{Evictions, Stats};
+pub use wait::{Wait, WaitError};
 
 use builder::DEFAULT_MAX_KEYS;
 
@@ -63,6 +65,7 @@ pub(crate) struct Shared {
     table: Arc<Table>,
     clock: Clock,
     digest_key: DigestKey,
+    turns: Turns,
     name: String,
     /// `None` for a local limiter.
     node: Option<Node>,
@@ -95,7 +98,8 @@ impl Limiter {
         let table = Arc::new(Table::new(TableOptions { max_keys: DEFAULT_MAX_KEYS, publish: false }));
         let digest_key = DigestKey::private([unguessable_u64(), unguessable_u64()]);
         let spec = first_scope(&table, &digest_key, quota);
-        let shared = Shared { table, clock: clock.into(), digest_key, name: "local".into(), node: None };
+        let turns = Turns::default();
+        let shared = Shared { table, clock: clock.into(), digest_key, turns, name: "local".into(), node: None };
         Self::assemble(spec, shared)
     }
 
@@ -184,6 +188,55 @@ impl Limiter {
     #[inline]
     pub fn peek(&self, key: impl AsRef<[u8]>) -> Decision {
         self.default.peek(key)
+    }
+
+    /// Waits until a request of `key` passes, and consumes its permit then: when this returns, not before.
+    ///
+    /// Those who wait for one key go in the order in which they came, on this node. Who calls [`check`](Self::check) meanwhile
+    /// does not queue, nor do other nodes. A future that is dropped costs nothing and holds up nobody.
+    ///
+    /// ```
+    /// # async fn run(limiter: peerlimit::Limiter) -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// limiter.until_ready("api.example.com").await?;
+    /// // Calls it. Or, for a cost of 5, and not later than in two seconds:
+    /// limiter.until_ready_n("api.example.com", 5, Duration::from_secs(2)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError::Impossible`] where the quota refuses everything.
+    ///
+    /// # Panics
+    ///
+    /// Where it has to wait, outside of a tokio runtime with its timer enabled.
+    pub async fn until_ready(&self, key: impl AsRef<[u8]>) -> Result<Decision, WaitError> {
+        self.default.until_ready(key).await
+    }
+
+    /// Waits until a request of `key` for `cost` permits passes, and consumes them then. As [`until_ready`](Self::until_ready).
+    ///
+    /// `wait` is how long at most, as a `Duration`, or a [`Wait`]. A cost that is waited for keeps those behind it waiting, as
+    /// otherwise a large one would never have its turn.
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError::Impossible`] at once if the cost is above the burst, and [`WaitError::TooLong`] as soon as it is known that
+    /// it would take too long. Nothing is consumed then.
+    ///
+    /// # Panics
+    ///
+    /// As [`until_ready`](Self::until_ready).
+    pub async fn until_ready_n(
+        &self,
+        key: impl AsRef<[u8]>,
+        cost: u64,
+        wait: impl Into<Wait>,
+    ) -> Result<Decision, WaitError> {
+        self.default.until_ready_n(key, cost, wait).await
     }
 
     /// Consumes `permits` of `key` for something that has passed already, whether they are there or not: for a cost that is known

@@ -16,8 +16,8 @@ use super::Shared;
 /// Cheap to clone. It keeps its node running.
 #[derive(Clone, Debug)]
 pub struct Scope {
-    spec: Arc<ScopeSpec>,
-    shared: Arc<Shared>,
+    pub(super) spec: Arc<ScopeSpec>,
+    pub(super) shared: Arc<Shared>,
 }
 
 impl Scope {

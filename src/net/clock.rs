@@ -3,6 +3,7 @@
 
 use std::{
     fmt,
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -11,6 +12,7 @@ use std::{
 };
 
 use crossbeam_utils::CachePadded;
+use tokio::sync::Notify;
 
 use crate::bucket::Timestamp;
 
@@ -60,6 +62,35 @@ impl Clock {
         let counter_start = counter.raw();
         let system = System { counter, counter_start, start: Start::now(), shared: CachePadded::default() };
         Self(Source::System(Arc::new(system)))
+    }
+
+    /// Sleeps until then.
+    ///
+    /// # Panics
+    ///
+    /// On the system's clock, outside of a tokio runtime that has a timer.
+    pub(crate) async fn sleep_until(&self, until: Timestamp) {
+        match &self.0 {
+            // Another clock than the runtime's: it may be a little behind.
+            Source::System(_) => loop {
+                let left = until.saturating_since(self.now());
+                if left.is_zero() {
+                    return;
+                }
+                tokio::time::sleep(left).await;
+            },
+            Source::Manual(manual) => manual.reaches(until).await,
+        }
+    }
+
+    /// What comes of `work` if it is done before `deadline`.
+    pub(crate) async fn before<T>(&self, deadline: Timestamp, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            // What is done is done.
+            biased;
+            done = work => Some(done),
+            () = self.sleep_until(deadline) => None,
+        }
     }
 
     /// The time now. It never goes back by more than a millisecond, whatever the operating system's clock does.
@@ -130,7 +161,8 @@ impl From<ManualClock> for Clock {
     }
 }
 
-/// A clock that stands still until it is told to move, for tests of your own limits. Clones are one clock.
+/// A clock that stands still until it is told to move, for tests of your own limits. Clones are one clock. Whoever
+/// [waits](crate::Limiter::until_ready) goes on when it is moved.
 ///
 /// ```
 /// use peerlimit::{Limiter, ManualClock, Quota};
@@ -144,7 +176,13 @@ impl From<ManualClock> for Clock {
 /// assert!(limiter.allow("user"));
 /// ```
 #[derive(Clone, Default)]
-pub struct ManualClock(Arc<AtomicU64>);
+pub struct ManualClock(Arc<Hand>);
+
+#[derive(Default)]
+struct Hand {
+    nanos: AtomicU64,
+    moved: Notify,
+}
 
 impl ManualClock {
     /// A clock at 0.
@@ -156,12 +194,25 @@ impl ManualClock {
     pub fn advance(&self, by: Duration) {
         let by = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
         // Relaxed: whoever needs an order between this and a decision has it by other means.
-        let moved = self.0.fetch_update(Relaxed, Relaxed, |now| Some(now.saturating_add(by)));
+        let moved = self.0.nanos.fetch_update(Relaxed, Relaxed, |now| Some(now.saturating_add(by)));
         debug_assert!(moved.is_ok(), "the update always has a value");
+        self.0.moved.notify_waiters();
+    }
+
+    async fn reaches(&self, until: Timestamp) {
+        loop {
+            // Listens before it looks: a move in between is heard of.
+            let mut moved = pin!(self.0.moved.notified());
+            moved.as_mut().enable();
+            if self.now() >= until {
+                return;
+            }
+            moved.await;
+        }
     }
 
     fn now(&self) -> Timestamp {
-        Timestamp::from_nanos(self.0.load(Relaxed))
+        Timestamp::from_nanos(self.0.nanos.load(Relaxed))
     }
 }
 

@@ -11,8 +11,10 @@ mod finder;
 mod node;
 mod sockets;
 mod streams;
+mod turns;
 
 pub use clock::{Clock, ManualClock};
 pub(crate) use entropy::{random_u64, unguessable_u64};
 pub(crate) use node::{Node, NodeStats};
 pub(crate) use sockets::Sockets;
+pub(crate) use turns::Turns;
