@@ -9,6 +9,10 @@ use std::time::Duration;
 pub struct Decision {
     /// Whether the request may pass. If so, its permits are consumed (not by a peek).
     pub allowed: bool,
+    /// Whether the quota refused it, and it may pass because its scope [only watches](crate::Scope::set_shadow).
+    pub shadowed: bool,
+    /// Whether the key is [exempt](crate::Scope::exempt): its requests pass and consume nothing.
+    pub exempt: bool,
     /// The name of the scope or store that decided; empty for the default scope.
     pub policy: &'static str,
     /// Permits that a full bucket of this quota holds: its burst.
@@ -26,12 +30,21 @@ pub struct Decision {
 impl Decision {
     /// That a request may pass, which leaves `remaining` permits of `limit`, and a bucket that is full after `reset_after`.
     pub const fn allow(limit: u64, remaining: u64, reset_after: Duration) -> Self {
-        Self { allowed: true, policy: "", limit, remaining, reset_after, retry_after: None }
+        Self {
+            allowed: true,
+            shadowed: false,
+            exempt: false,
+            policy: "",
+            limit,
+            remaining,
+            reset_after,
+            retry_after: None,
+        }
     }
 
     /// That a request may not pass before `retry_after`, or never.
     pub const fn refuse(limit: u64, remaining: u64, reset_after: Duration, retry_after: Option<Duration>) -> Self {
-        Self { allowed: false, policy: "", limit, remaining, reset_after, retry_after }
+        Self { allowed: false, shadowed: false, exempt: false, policy: "", limit, remaining, reset_after, retry_after }
     }
 
     /// The same, decided by the policy of that name.

@@ -1,7 +1,9 @@
 //! The handles that users hold.
 
+mod all;
 mod builder;
 mod check;
+mod controls;
 mod decide;
 mod error;
 mod member;
@@ -171,7 +173,7 @@ impl Limiter {
     ///
     /// Where a scope belongs to another limiter: two limiters cannot decide at one instant.
     pub fn check_all<K: AsRef<[u8]>>(&self, limits: &[(&Scope, K)]) -> Decision {
-        scope::check_all(&self.shared, limits.iter().map(|(scope, key)| (*scope, key.as_ref(), 1)))
+        all::check_all(&self.shared, limits.iter().map(|(scope, key)| (*scope, key.as_ref(), 1)))
     }
 
     /// As [`check_all`](Self::check_all), with a cost for each.
@@ -180,7 +182,7 @@ impl Limiter {
     ///
     /// As [`check_all`](Self::check_all).
     pub fn check_all_n<K: AsRef<[u8]>>(&self, limits: &[(&Scope, K, u64)]) -> Decision {
-        scope::check_all(&self.shared, limits.iter().map(|(scope, key, cost)| (*scope, key.as_ref(), *cost)))
+        all::check_all(&self.shared, limits.iter().map(|(scope, key, cost)| (*scope, key.as_ref(), *cost)))
     }
 
     /// What [`check`](Self::check) would say now. Changes nothing; `remaining` is what is there before any permit is

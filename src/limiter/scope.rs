@@ -1,12 +1,12 @@
 //! A quota with its own key space.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use crate::{
     bucket::{Decision, Quota},
-    table::{Request, ScopeSpec},
+    table::ScopeSpec,
 };
 
 use super::Shared;
@@ -77,7 +77,8 @@ impl Scope {
         // In this order: while the clock is read, the bucket comes from memory.
         let place = self.shared.table.place(digest);
         let now = self.shared.clock.now();
-        self.shared.table.decide_at(&place, &self.spec.rule(), cost, now)
+        let by_quota = || self.shared.table.decide_at(&place, &self.spec.rule(), cost, now);
+        if self.spec.controls().in_use() { self.controlled(digest, now, by_quota) } else { by_quota() }
     }
 
     /// As [`Limiter::check_many`](super::Limiter::check_many), in this scope.
@@ -88,9 +89,12 @@ impl Scope {
             // All of them are looked up before the first is decided, so their memory is waited for together.
             let look_up = |key: &K| table.place(self.spec.hasher().digest(key.as_ref()));
             let places: SmallVec<[_; Self::AT_ONCE]> = keys.iter().map(look_up).collect();
-            let rule = self.spec.rule();
+            let (rule, controlled) = (self.spec.rule(), self.spec.controls().in_use());
             let now = self.shared.clock.now();
-            decisions.extend(places.iter().map(|place| table.decide_at(place, &rule, 1, now)));
+            decisions.extend(places.iter().map(|place| {
+                let by_quota = || table.decide_at(place, &rule, 1, now);
+                if controlled { self.controlled(place.digest(), now, by_quota) } else { by_quota() }
+            }));
         }
         decisions
     }
@@ -106,12 +110,16 @@ impl Scope {
     pub fn peek_n(&self, key: impl AsRef<[u8]>, cost: u64) -> Decision {
         let digest = self.spec.hasher().digest(key.as_ref());
         let now = self.shared.clock.now();
-        self.shared.table.peek(&self.spec.rule(), digest, cost, now)
+        let by_quota = || self.shared.table.peek(&self.spec.rule(), digest, cost, now);
+        if self.spec.controls().in_use() { self.controlled(digest, now, by_quota) } else { by_quota() }
     }
 
     /// As [`Limiter::charge`](super::Limiter::charge), in this scope.
     pub fn charge(&self, key: impl AsRef<[u8]>, permits: u64) -> Decision {
         let digest = self.spec.hasher().digest(key.as_ref());
+        if self.is_exempt(digest) {
+            return self.peek_n(key, 0);
+        }
         let now = self.shared.clock.now();
         self.shared.table.spend(&self.spec.rule(), digest, permits, now)
     }
@@ -122,19 +130,4 @@ impl Scope {
         let now = self.shared.clock.now();
         self.shared.table.refund(&self.spec.rule(), digest, permits, now)
     }
-}
-
-/// One decision about several keys of one limiter.
-pub(super) fn check_all<'a>(
-    shared: &Arc<Shared>,
-    limits: impl Iterator<Item = (&'a Scope, &'a [u8], u64)>,
-) -> Decision {
-    let requests: SmallVec<[Request; 4]> = limits
-        .map(|(scope, key, cost)| {
-            assert!(Arc::ptr_eq(&scope.shared, shared), "scope {:?} belongs to another limiter", scope.name());
-            Request { rule: scope.spec.rule(), digest: scope.spec.hasher().digest(key), cost }
-        })
-        .collect();
-    let nothing_limits = || Decision::allow(u64::MAX, u64::MAX, Duration::ZERO);
-    shared.table.decide_all(&requests, shared.clock.now()).unwrap_or_else(nothing_limits)
 }

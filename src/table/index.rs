@@ -186,7 +186,8 @@ pub struct Place<'i> {
 }
 
 impl Place<'_> {
-    pub(super) fn digest(&self) -> Digest {
+    /// Of whom.
+    pub fn digest(&self) -> Digest {
         self.digest
     }
 }

@@ -15,11 +15,13 @@
 //! | `marks` | which groups have something to tell |
 //! | `eviction` | sweep, and room at the cap |
 //! | `scopes`, `terms`, `names` | quotas under names |
+//! | `controls` | what an operator sets aside |
 //! | `together` | several buckets at once |
 //! | `quotas` | quotas that change in use |
 //! | `corrections` | costs that were known only later, and refunds |
 
 mod coarse_time;
+mod controls;
 mod corrections;
 mod eviction;
 mod group;
@@ -52,6 +54,7 @@ use crate::{
     crdt::Digest,
 };
 
+pub use controls::{Controls, Override};
 pub use corrections::Refund;
 pub use eviction::SweepPosition;
 pub use index::Place;

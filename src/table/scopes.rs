@@ -16,7 +16,7 @@ use crate::{
 };
 
 use super::{
-    Rule,
+    Controls, Rule,
     names::permanent,
     terms::{SharedTerms, Terms},
 };
@@ -80,6 +80,7 @@ pub struct ScopeSpec {
     intervals: [AtomicU64; Measure::GENERATIONS],
     /// As it was given, for those who ask.
     quota: Mutex<Quota>,
+    controls: Controls,
 }
 
 impl ScopeSpec {
@@ -111,6 +112,12 @@ impl ScopeSpec {
     /// What digests its keys.
     pub fn hasher(&self) -> &KeyHasher {
         &self.hasher
+    }
+
+    /// What an operator set aside in it.
+    #[inline]
+    pub fn controls(&self) -> &Controls {
+        &self.controls
     }
 
     /// What a decision in this scope needs.
@@ -197,6 +204,7 @@ impl Scopes {
             terms: SharedTerms::new(terms),
             intervals: [const { AtomicU64::new(0) }; Measure::GENERATIONS],
             quota: Mutex::new(quota),
+            controls: Controls::default(),
         });
         spec.intervals[0].store(terms.gcra.interval(), Relaxed);
         inner.specs.push(Arc::clone(&spec));

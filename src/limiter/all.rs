@@ -1,0 +1,55 @@
+//! One decision about several keys.
+
+use std::{sync::Arc, time::Duration};
+
+use smallvec::SmallVec;
+
+use crate::{
+    bucket::Decision,
+    crdt::Digest,
+    table::{Override, Request},
+};
+
+use super::{Scope, Shared};
+
+/// One of the keys.
+type Limit<'a> = (&'a Scope, &'a [u8], u64);
+
+/// Limits that need no memory of their own.
+const FEW: usize = 4;
+
+/// Decides on all of them at one instant, all or nothing.
+///
+/// What is exempt is left out, and what is blocked refuses all. A scope that only watches refuses nobody: it decides by itself
+/// about what the others let pass.
+pub(super) fn check_all<'a>(shared: &Arc<Shared>, limits: impl Iterator<Item = Limit<'a>>) -> Decision {
+    let now = shared.clock.now();
+    let mut requests: SmallVec<[Request; FEW]> = SmallVec::new();
+    let mut watching: SmallVec<[(&Scope, Digest, u64); FEW]> = SmallVec::new();
+    let mut exempt = None;
+    for (scope, key, cost) in limits {
+        assert!(Arc::ptr_eq(&scope.shared, shared), "scope {:?} belongs to another limiter", scope.name());
+        let digest = scope.spec.hasher().digest(key);
+        match scope.override_of(digest) {
+            Some(Override::Exempt) => exempt = Some(scope.check_digest(digest, cost, now)),
+            Some(Override::Blocked) => return scope.check_digest(digest, cost, now),
+            None if scope.is_shadow() => watching.push((scope, digest, cost)),
+            None => requests.push(Request { rule: scope.spec.rule(), digest, cost }),
+        }
+    }
+    let decision = shared.table.decide_all(&requests, now);
+    if decision.is_some_and(|decision| !decision.allowed) {
+        return decision.unwrap_or_else(nothing_limits);
+    }
+    let mut shadowed = None;
+    for (scope, digest, cost) in watching {
+        let watched = scope.check_digest(digest, cost, now);
+        shadowed = shadowed.or(Some(watched).filter(|watched| watched.shadowed));
+    }
+    // That somebody watches and would have refused is worth more than how much is left elsewhere.
+    shadowed.or(decision).or(exempt).unwrap_or_else(nothing_limits)
+}
+
+fn nothing_limits() -> Decision {
+    Decision::allow(u64::MAX, u64::MAX, Duration::ZERO)
+}

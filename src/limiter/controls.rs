@@ -1,0 +1,100 @@
+//! Exemptions, blocked keys, resets, and scopes that only watch.
+
+use std::time::Duration;
+
+use crate::{
+    bucket::{Decision, Timestamp},
+    crdt::Digest,
+    table::Override,
+};
+
+use super::Scope;
+
+impl Scope {
+    /// Lets everything pass from now on, or no longer; what the quota would have refused is marked as
+    /// [`shadowed`](Decision::shadowed). Use it to try a quota on live traffic.
+    ///
+    /// Requests that the quota allows consume permits as ever; those that it would have refused consume nothing. It is so on this
+    /// node; set it on all members.
+    ///
+    /// ```
+    /// use peerlimit::{Limiter, Quota};
+    ///
+    /// let limiter = Limiter::local(Quota::per_minute(100));
+    /// let trial = limiter.scope("trial", Quota::per_minute(1));
+    /// trial.set_shadow(true);
+    /// assert!(!trial.check("user:123").shadowed);
+    /// let decision = trial.check("user:123");
+    /// assert!(decision.allowed && decision.shadowed);
+    /// ```
+    pub fn set_shadow(&self, shadow: bool) {
+        self.spec.controls().set_shadow(shadow);
+    }
+
+    /// Whether it [only watches](Self::set_shadow).
+    #[must_use]
+    pub fn is_shadow(&self) -> bool {
+        self.spec.controls().is_shadow()
+    }
+
+    /// Lets all requests of a key pass, and consume nothing, until [`release`](Self::release): health checks, a customer with a
+    /// contract. On this node; set it on all members. Takes memory for each exempt key.
+    pub fn exempt(&self, key: impl AsRef<[u8]>) {
+        self.spec.controls().set_override(self.digest(key), Some(Override::Exempt));
+    }
+
+    /// Refuses all requests of a key until [`release`](Self::release), and says that they are
+    /// [impossible](Decision::is_impossible). On this node; set it on all members. Takes memory for each blocked key.
+    pub fn block(&self, key: impl AsRef<[u8]>) {
+        self.spec.controls().set_override(self.digest(key), Some(Override::Blocked));
+    }
+
+    /// Lets the quota decide on a key again that was [exempt](Self::exempt) or [blocked](Self::block).
+    pub fn release(&self, key: impl AsRef<[u8]>) {
+        self.spec.controls().set_override(self.digest(key), None);
+    }
+
+    /// Fills a key's bucket, here and, with the next flush, at all members: everything that is missing in it is
+    /// [given back](Self::refund). Returns the bucket as it is then.
+    pub fn reset(&self, key: impl AsRef<[u8]>) -> Decision {
+        self.refund(key, u64::MAX)
+    }
+
+    fn digest(&self, key: impl AsRef<[u8]>) -> Digest {
+        self.spec.hasher().digest(key.as_ref())
+    }
+
+    /// What is done to a key whatever its bucket says.
+    pub(super) fn override_of(&self, digest: Digest) -> Option<Override> {
+        let controls = self.spec.controls();
+        if controls.in_use() { controls.override_of(digest) } else { None }
+    }
+
+    pub(super) fn is_exempt(&self, digest: Digest) -> bool {
+        self.override_of(digest) == Some(Override::Exempt)
+    }
+
+    /// A decision about a digest, at a time.
+    pub(super) fn check_digest(&self, digest: Digest, cost: u64, now: Timestamp) -> Decision {
+        let by_quota = || self.shared.table.decide(&self.spec.rule(), digest, cost, now);
+        if self.spec.controls().in_use() { self.controlled(digest, now, by_quota) } else { by_quota() }
+    }
+
+    /// A decision in a scope whose controls are in use. `by_quota` decides as if they were not.
+    #[cold]
+    pub(super) fn controlled(&self, digest: Digest, now: Timestamp, by_quota: impl FnOnce() -> Decision) -> Decision {
+        let rule = self.spec.rule();
+        let limit = self.shared.table.peek(&rule, digest, 0, now).limit;
+        match self.spec.controls().override_of(digest) {
+            Some(Override::Exempt) => {
+                Decision { exempt: true, ..Decision::allow(limit, limit, Duration::ZERO) }.by(self.name())
+            }
+            Some(Override::Blocked) => Decision::refuse(limit, 0, Duration::ZERO, None).by(self.name()),
+            None => {
+                let decision = by_quota();
+                let shadowed = !decision.allowed && self.is_shadow();
+                Decision { allowed: decision.allowed || shadowed, shadowed, ..decision }
+            }
+        }
+    }
+}
