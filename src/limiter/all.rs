@@ -31,8 +31,8 @@ pub(super) fn check_all<'a>(shared: &Arc<Shared>, limits: impl Iterator<Item = L
         assert!(Arc::ptr_eq(&scope.shared, shared), "scope {:?} belongs to another limiter", scope.name());
         let digest = scope.spec.hasher().digest(key);
         match scope.override_of(digest) {
-            Some(Override::Exempt) => exempt = Some(scope.check_digest(digest, cost, now)),
-            Some(Override::Blocked) => return scope.check_digest(digest, cost, now),
+            Some(Override::Exempt) => exempt = Some(scope.controlled(digest, cost, now)),
+            Some(Override::Blocked) => return scope.controlled(digest, cost, now),
             None if scope.is_shadow() => watching.push((scope, digest, cost)),
             None => requests.push(Request { rule: scope.spec.rule(), digest, cost }),
         }
@@ -43,7 +43,7 @@ pub(super) fn check_all<'a>(shared: &Arc<Shared>, limits: impl Iterator<Item = L
     }
     let mut shadowed = None;
     for (scope, digest, cost) in watching {
-        let watched = scope.check_digest(digest, cost, now);
+        let watched = scope.controlled(digest, cost, now);
         shadowed = shadowed.or(Some(watched).filter(|watched| watched.shadowed));
     }
     // That somebody watches and would have refused is worth more than how much is left elsewhere.

@@ -74,26 +74,29 @@ impl Scope {
         self.override_of(digest) == Some(Override::Exempt)
     }
 
-    /// A decision about a digest, at a time.
-    pub(super) fn check_digest(&self, digest: Digest, cost: u64, now: Timestamp) -> Decision {
-        let by_quota = || self.shared.table.decide(&self.spec.rule(), digest, cost, now);
-        if self.spec.controls().in_use() { self.controlled(digest, now, by_quota) } else { by_quota() }
+    /// A decision in a scope whose controls may be in use.
+    #[cold]
+    pub(super) fn controlled(&self, digest: Digest, cost: u64, now: Timestamp) -> Decision {
+        let (table, rule) = (&self.shared.table, self.spec.rule());
+        let by_quota = match self.override_of(digest) {
+            // Consumes nothing.
+            Some(_) => table.peek(&rule, digest, cost, now),
+            None => table.decide(&rule, digest, cost, now),
+        };
+        self.overruled(digest, by_quota)
     }
 
-    /// A decision in a scope whose controls are in use. `by_quota` decides as if they were not.
-    #[cold]
-    pub(super) fn controlled(&self, digest: Digest, now: Timestamp, by_quota: impl FnOnce() -> Decision) -> Decision {
-        let rule = self.spec.rule();
-        let limit = self.shared.table.peek(&rule, digest, 0, now).limit;
-        match self.spec.controls().override_of(digest) {
+    /// What is answered in a scope whose controls may be in use, where the quota alone would say `by_quota`.
+    pub(super) fn overruled(&self, digest: Digest, by_quota: Decision) -> Decision {
+        let limit = by_quota.limit;
+        match self.override_of(digest) {
             Some(Override::Exempt) => {
                 Decision { exempt: true, ..Decision::allow(limit, limit, Duration::ZERO) }.by(self.name())
             }
             Some(Override::Blocked) => Decision::refuse(limit, 0, Duration::ZERO, None).by(self.name()),
             None => {
-                let decision = by_quota();
-                let shadowed = !decision.allowed && self.is_shadow();
-                Decision { allowed: decision.allowed || shadowed, shadowed, ..decision }
+                let shadowed = !by_quota.allowed && self.is_shadow();
+                Decision { allowed: by_quota.allowed || shadowed, shadowed, ..by_quota }
             }
         }
     }

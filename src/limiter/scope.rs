@@ -77,8 +77,10 @@ impl Scope {
         // In this order: while the clock is read, the bucket comes from memory.
         let place = self.shared.table.place(digest);
         let now = self.shared.clock.now();
-        let by_quota = || self.shared.table.decide_at(&place, &self.spec.rule(), cost, now);
-        if self.spec.controls().in_use() { self.controlled(digest, now, by_quota) } else { by_quota() }
+        if self.spec.controls().in_use() {
+            return self.controlled(digest, cost, now);
+        }
+        self.shared.table.decide_at(&place, &self.spec.rule(), cost, now)
     }
 
     /// As [`Limiter::check_many`](super::Limiter::check_many), in this scope.
@@ -92,8 +94,10 @@ impl Scope {
             let (rule, controlled) = (self.spec.rule(), self.spec.controls().in_use());
             let now = self.shared.clock.now();
             decisions.extend(places.iter().map(|place| {
-                let by_quota = || table.decide_at(place, &rule, 1, now);
-                if controlled { self.controlled(place.digest(), now, by_quota) } else { by_quota() }
+                if controlled {
+                    return self.controlled(place.digest(), 1, now);
+                }
+                table.decide_at(place, &rule, 1, now)
             }));
         }
         decisions
@@ -110,8 +114,8 @@ impl Scope {
     pub fn peek_n(&self, key: impl AsRef<[u8]>, cost: u64) -> Decision {
         let digest = self.spec.hasher().digest(key.as_ref());
         let now = self.shared.clock.now();
-        let by_quota = || self.shared.table.peek(&self.spec.rule(), digest, cost, now);
-        if self.spec.controls().in_use() { self.controlled(digest, now, by_quota) } else { by_quota() }
+        let decision = self.shared.table.peek(&self.spec.rule(), digest, cost, now);
+        if self.spec.controls().in_use() { self.overruled(digest, decision) } else { decision }
     }
 
     /// As [`Limiter::charge`](super::Limiter::charge), in this scope.
