@@ -131,6 +131,9 @@ impl Scope {
     /// As [`Limiter::refund`](super::Limiter::refund), in this scope.
     pub fn refund(&self, key: impl AsRef<[u8]>, permits: u64) -> Decision {
         let digest = self.spec.hasher().digest(key.as_ref());
+        if self.is_exempt(digest) {
+            return self.peek_n(key, 0);
+        }
         let now = self.shared.clock.now();
         self.shared.table.refund(&self.spec.rule(), digest, permits, now)
     }
