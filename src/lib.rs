@@ -52,6 +52,8 @@ pub mod table;
 
 mod backend;
 mod discovery;
+#[cfg(feature = "tower")]
+pub mod http;
 mod limiter;
 mod net;
 

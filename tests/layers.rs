@@ -1,7 +1,7 @@
 //! The layers of this crate, enforced over its sources.
 //!
 //! `bucket < crdt < table < gossip < net, discovery < limiter`: a layer uses only those before it. `backend` says what a
-//! limiter is, over `bucket`. Time, sockets,
+//! limiter is, over `bucket`, and `http` puts any such limiter in front of a service. Time, sockets,
 //! tasks and randomness enter in the last ones; what is below takes them as arguments.
 
 use std::{
@@ -44,6 +44,8 @@ const SWITCHES: &[&str] = &["async", "await", "Future"];
 const LAYERS: &[Layer] = &[
     Layer { name: "bucket", uses: &[], never: &["LOCKS", "IO", "OUTSIDE", "RANDOM", "SWITCHES"] },
     Layer { name: "backend", uses: &["bucket"], never: &["LOCKS", "IO", "OUTSIDE", "RANDOM"] },
+    // Addresses are of `std::net`.
+    Layer { name: "http", uses: &["bucket", "backend"], never: &["LOCKS", "OUTSIDE", "RANDOM"] },
     Layer { name: "crdt", uses: &["bucket"], never: &["LOCKS", "IO", "OUTSIDE", "RANDOM", "SWITCHES"] },
     Layer { name: "table", uses: &["bucket", "crdt"], never: &["IO", "OUTSIDE", "RANDOM", "SWITCHES"] },
     Layer { name: "gossip", uses: &["bucket", "crdt", "table"], never: &["OUTSIDE", "SWITCHES"] },
@@ -318,6 +320,8 @@ fn a_planted_offence_is_found_with_its_file_and_line() {
         ("limiter", "tokio::spawn(f());"),
         ("discovery", "use crate::gossip::Engine;"),
         ("net", "use crate::limiter::Limiter;"),
+        ("http", "use crate::limiter::Limiter;"),
+        ("http", "let now = std::time::Instant::now();"),
     ] {
         let file = format!("{layer}/x.rs");
         let found = said(layer, &file, &format!("\n{line}\n"));
