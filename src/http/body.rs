@@ -39,6 +39,13 @@ impl<B> ResponseBody<B> {
     }
 }
 
+/// An empty body: what middleware outside, such as tower-http's CORS layer, makes responses of its own with.
+impl<B> Default for ResponseBody<B> {
+    fn default() -> Self {
+        Self::own(Bytes::new())
+    }
+}
+
 impl<B> Body for ResponseBody<B>
 where
     B: Body,

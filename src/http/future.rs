@@ -117,24 +117,19 @@ where
                 }
                 StateProj::Running { future, passed } => {
                     let result = ready!(future.poll(cx));
-                    let passed = passed.take().expect(DONE);
-                    let settling = Settling { result, passed, at: 0 };
-                    match settling.go_on() {
-                        Ok(result) => return Poll::Ready(result),
-                        Err((deciding, settling)) => {
-                            state.set(State::Settling { deciding, settling: Some(settling) });
-                        }
+                    let mut settling = Settling { result, passed: passed.take().expect(DONE), at: 0 };
+                    match settling.run() {
+                        None => return Poll::Ready(settling.finish()),
+                        Some(deciding) => state.set(State::Settling { deciding, settling: Some(settling) }),
                     }
                 }
                 StateProj::Settling { deciding, settling } => {
                     let answer = ready!(deciding.poll(cx));
                     let mut settling = settling.take().expect(DONE);
                     settling.answer(answer);
-                    match settling.go_on() {
-                        Ok(result) => return Poll::Ready(result),
-                        Err((deciding, settling)) => {
-                            state.set(State::Settling { deciding, settling: Some(settling) });
-                        }
+                    match settling.run() {
+                        None => return Poll::Ready(settling.finish()),
+                        Some(deciding) => state.set(State::Settling { deciding, settling: Some(settling) }),
                     }
                 }
                 StateProj::Refused { response } => {
@@ -161,21 +156,24 @@ where
 }
 
 impl<ResBody, E, L: RateLimiter> Settling<Response<ResBody>, E, L> {
-    /// Settles one limit after the other for as long as answers are there at once. Returns the result when all are settled, else what
-    /// to wait for.
-    #[allow(clippy::type_complexity, reason = "one half of it is this function's own input")]
-    fn go_on(mut self) -> Result<Result<Response<ResponseBody<ResBody>>, E>, (L::Deciding, Self)> {
+    /// Settles one limit after the other for as long as answers are there at once, and returns what to wait for.
+    fn run(&mut self) -> Option<L::Deciding> {
         while let Some(deciding) = self.next() {
             match at_once::<L>(deciding) {
                 Ok(answer) => self.answer(answer),
-                Err(deciding) => return Err((deciding, self)),
+                Err(deciding) => return Some(deciding),
             }
         }
+        None
+    }
+
+    /// The response, with what the limits have come to.
+    fn finish(self) -> Result<Response<ResponseBody<ResBody>>, E> {
         let Self { result, passed, .. } = self;
-        Ok(result.map(|mut response| {
+        result.map(|mut response| {
             headers::write(response.headers_mut(), passed.styles, &passed.entries);
             response.map(ResponseBody::inner)
-        }))
+        })
     }
 
     fn next(&mut self) -> Option<L::Deciding> {

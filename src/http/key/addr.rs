@@ -50,10 +50,13 @@ where
     }
 }
 
+/// The address in the extension [`PeerAddr`].
+pub type FromPeerAddr = FromExtension<PeerAddr, fn(&PeerAddr) -> IpAddr>;
+
 /// The address of a connection's other end, from the extension [`PeerAddr`].
 ///
 /// With axum, tonic or another server that leaves the address in an extension of its own, use [`peer_addr_from`].
-pub fn peer_addr() -> ClientAddr<FromExtension<PeerAddr, fn(&PeerAddr) -> IpAddr>> {
+pub fn peer_addr() -> ClientAddr<FromPeerAddr> {
     peer_addr_from(|PeerAddr(addr)| addr.ip())
 }
 

@@ -28,7 +28,7 @@ mod proxies;
 mod request;
 mod writer;
 
-pub use addr::{ClientAddr, FromExtension, PeerAddr, PeerSource, peer_addr, peer_addr_from};
+pub use addr::{ClientAddr, FromExtension, FromPeerAddr, PeerAddr, PeerSource, peer_addr, peer_addr_from};
 pub use error::KeyError;
 pub use proxies::{ForwardedHeader, ProxyError, TrustedProxies};
 pub use request::{

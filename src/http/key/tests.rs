@@ -38,7 +38,10 @@ fn parts_of_a_key_do_not_run_into_each_other() {
         .into();
     assert_eq!(keys.len(), 4);
     // Nor do tuples in tuples.
-    let abc = from_fn(|_, key| Ok(key.write("a")));
+    let abc = from_fn(|_, key| {
+        key.write("a");
+        Ok(())
+    });
     let nested = key_of(&((abc.clone(), abc.clone()), abc.clone()), &get("/"));
     assert_ne!(nested, key_of(&(abc.clone(), (abc.clone(), abc)), &get("/")));
 }
