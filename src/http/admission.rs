@@ -37,7 +37,8 @@ pub(super) enum Step<L: RateLimiter> {
 
 /// The limits of one request, asked one after the other, all or nothing.
 ///
-/// [`next`](Self::next) says what to wait for, [`answer`](Self::answer) takes what came of it; so on until the first says `Done`.
+/// [`next`](Self::next) says what to wait for, [`answer`](Self::answer) takes what came of it; so on until the first
+/// says `Done`.
 #[derive(Debug)]
 pub(super) struct Admission<L: RateLimiter> {
     pub(super) entries: SmallVec<[Entry<L>; 1]>,
@@ -125,7 +126,8 @@ pub(super) fn left_behind(decision: Decision) -> Decision {
     Decision { allowed: true, retry_after: None, ..decision }
 }
 
-/// Of several decisions the one that leaves least: a refusal first, then by what remains, then by how long it takes to be back.
+/// Of several decisions the one that leaves least: a refusal first, then by what remains, then by how long it takes to
+/// be back.
 pub(super) fn tightest<L>(entries: &[Entry<L>]) -> Option<(&Entry<L>, &Decision)> {
     let decided = entries.iter().filter_map(|entry| entry.answer.as_ref().map(|decision| (entry, decision)));
     decided.min_by_key(|(_, decision)| (decision.allowed, decision.remaining, Reverse(decision.reset_after)))
@@ -133,8 +135,8 @@ pub(super) fn tightest<L>(entries: &[Entry<L>]) -> Option<(&Entry<L>, &Decision)
 
 /// The answer of a limiter that has it at once; else the future, which was not polled and may still be moved.
 ///
-/// A limiter that answers at once says so by its type: [`Ready`]. Asking for the type is resolved by the compiler, and spares
-/// all requests of local limiters the clone of the service that an answer to wait for needs.
+/// A limiter that answers at once says so by its type: [`Ready`]. Asking for the type is resolved by the compiler, and
+/// spares all requests of local limiters the clone of the service that an answer to wait for needs.
 pub(super) fn at_once<L: RateLimiter>(deciding: L::Deciding) -> Result<Result<Decision, L::Error>, L::Deciding> {
     let mut deciding = Some(deciding);
     let ready = (&mut deciding as &mut dyn Any).downcast_mut::<Option<Ready<Result<Decision, L::Error>>>>();

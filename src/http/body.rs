@@ -12,8 +12,9 @@ use pin_project_lite::pin_project;
 pin_project! {
     /// The body of a response of [`RateLimit`](super::RateLimit): that of the service inside, or a refusal's few bytes.
     ///
-    /// A type of its own, and not a bound on the service's body, because the bodies that matter cannot be made of bytes: hyper's
-    /// `Incoming` not at all, those of axum and tonic only by boxing. It adds one comparison to each frame.
+    /// A type of its own, and not a bound on the service's body, because the bodies that matter cannot be made of
+    /// bytes: hyper's `Incoming` not at all, those of axum and tonic only by boxing. It adds one comparison to each
+    /// frame.
     pub struct ResponseBody<B> {
         #[pin]
         kind: Kind<B>,

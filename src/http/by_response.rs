@@ -19,11 +19,12 @@ type Cost = dyn Fn(Option<&ResponseHead<'_>>, u64) -> u64 + Send + Sync;
 
 /// Charges a request by its response.
 ///
-/// The response waits for what is charged or given back, so its headers count it: no time with a [`Limiter`](crate::Limiter), a
-/// round trip with a store. A request whose client goes away before the response is there is not settled.
+/// The response waits for what is charged or given back, so its headers count it: no time with a
+/// [`Limiter`](crate::Limiter), a round trip with a store. A request whose client goes away before the response is
+/// there is not settled.
 ///
-/// A failure of the service itself, one without a response, counts as a failure. What a gRPC service says in its trailers is not seen:
-/// only responses without a message carry `grpc-status` in their headers.
+/// A failure of the service itself, one without a response, counts as a failure. What a gRPC service says in its
+/// trailers is not seen: only responses without a message carry `grpc-status` in their headers.
 #[derive(Clone)]
 #[must_use = "it changes nothing until a layer has it"]
 pub struct ByResponse {
@@ -34,8 +35,8 @@ pub struct ByResponse {
 impl ByResponse {
     /// Charges only responses of which `counts` says so; before, it is looked whether the permits are there.
     ///
-    /// Requests that are under way at the same time do not see each other, so as many may pass as the client sends at once.
-    /// What they cost is charged in full, if need be into debt.
+    /// Requests that are under way at the same time do not see each other, so as many may pass as the client sends at
+    /// once. What they cost is charged in full, if need be into debt.
     pub fn count_if(counts: impl Fn(&ResponseHead<'_>) -> bool + Send + Sync + 'static) -> Self {
         let cost = move |head: Option<&ResponseHead<'_>>, cost| if head.is_none_or(&counts) { cost } else { 0 };
         Self { timing: Timing::After, cost: Arc::new(cost) }
@@ -57,8 +58,8 @@ impl ByResponse {
         Self::refund_if(|head| head.status().is_server_error())
     }
 
-    /// The response says in a header field what the request cost, in permits; the difference to what was consumed before is
-    /// charged or given back. A response without the field, or with no number there, costs what was consumed.
+    /// The response says in a header field what the request cost, in permits; the difference to what was consumed
+    /// before is charged or given back. A response without the field, or with no number there, costs what was consumed.
     ///
     /// The field stays in the response.
     pub fn cost_in(header: HeaderName) -> Self {

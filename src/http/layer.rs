@@ -53,7 +53,8 @@ impl<R: Limits> RateLimitLayer<R> {
         self
     }
 
-    /// In which header fields responses speak of the limits; [`HeaderStyle::Draft`] by default. An empty list hides them.
+    /// In which header fields responses speak of the limits; [`HeaderStyle::Draft`] by default. An empty list hides
+    /// them.
     ///
     /// `Retry-After` is on refusals in any case.
     pub fn headers(self, styles: impl IntoIterator<Item = HeaderStyle>) -> Self {
@@ -65,16 +66,17 @@ impl<R: Limits> RateLimitLayer<R> {
         self.set(|options| options.on_error = on_error)
     }
 
-    /// Counts CORS preflight requests too. By default they pass free: browsers send them unasked, and a page can neither
-    /// avoid them nor see that one was refused.
+    /// Counts CORS preflight requests too. By default they pass free: browsers send them unasked, and a page can
+    /// neither avoid them nor see that one was refused.
     ///
-    /// A preflight request is an `OPTIONS` with `Origin` and `Access-Control-Request-Method`. Whatever answers them should be cheap.
+    /// A preflight request is an `OPTIONS` with `Origin` and `Access-Control-Request-Method`. Whatever answers them
+    /// should be cheap.
     pub fn count_preflight(self) -> Self {
         self.set(|options| options.counts_preflight = true)
     }
 
-    /// Leaves the [`Decision`](crate::Decision) in the extensions of a request that passes, for the handler; of several the
-    /// tightest. A request that passes undecided has none.
+    /// Leaves the [`Decision`](crate::Decision) in the extensions of a request that passes, for the handler; of several
+    /// the tightest. A request that passes undecided has none.
     pub fn insert_decision(self) -> Self {
         self.set(|options| options.inserts_decision = true)
     }
@@ -84,8 +86,8 @@ impl<R: Limits> RateLimitLayer<R> {
         self.set(|options| options.by_response = Some(by_response))
     }
 
-    /// Answers requests that may not pass. What the layer says in header fields is added: of the limits as always, and `Retry-After`
-    /// where the response has none.
+    /// Answers requests that may not pass. What the layer says in header fields is added: of the limits as always, and
+    /// `Retry-After` where the response has none.
     ///
     /// ```
     /// use bytes::Bytes;

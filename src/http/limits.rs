@@ -100,8 +100,8 @@ where
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MissingKey {
-    /// It is answered with an error: [`KeyError::status`] says which. The default, since any other answer lets whoever leaves
-    /// out a header get around the limit.
+    /// It is answered with an error: [`KeyError::status`] says which. The default, since any other answer lets whoever
+    /// leaves out a header get around the limit.
     #[default]
     Refuse,
     /// This limit does not concern it.
@@ -141,7 +141,8 @@ impl<L: RateLimiter + Clone, K: KeyExtractor> Limit<Always<L>, K> {
 }
 
 impl<R: Resolve, K: KeyExtractor> Limit<R, K> {
-    /// A function of the request says which limiter decides and what the request costs. `None` is a request that passes free.
+    /// A function of the request says which limiter decides and what the request costs. `None` is a request that passes
+    /// free.
     ///
     /// ```
     /// use peerlimit::{Limiter, Quota, http::{Limit, RateLimitLayer, RequestHead, key}};
@@ -177,8 +178,8 @@ impl<R: Resolve, K: KeyExtractor> Limit<R, K> {
 
     /// Both this limit and `other` have to allow a request, or none of them is charged.
     ///
-    /// They are asked in order, and a refusal gives the permits of those before back. So a request that the second refuses is
-    /// missing from the first for a moment; put the limit that refuses most first.
+    /// They are asked in order, and a refusal gives the permits of those before back. So a request that the second
+    /// refuses is missing from the first for a moment; put the limit that refuses most first.
     pub fn and<O: Limits<Limiter = R::Limiter>>(self, other: O) -> And<Self, O> {
         And(self, other)
     }

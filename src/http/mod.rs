@@ -18,27 +18,30 @@
 //!
 //! # Guide
 //!
-//! - **What is counted.** A [`Limiter`](crate::Limiter), a [`Scope`](crate::Scope) or another [`RateLimiter`](crate::RateLimiter) counts,
-//!   not the layer: all clones, routes, and layers with one limiter share its buckets. Give each kind of limit a scope of its own, or
-//!   equal keys of two layers meet.
-//! - **Keys.** See [`key`]. A request without one is refused unless [`MissingKey`] says otherwise, with a status that names whose fault
-//!   it is: 500 if the server does not leave addresses with its requests, 400 for a missing header, 401 for a missing token.
+//! - **What is counted.** A [`Limiter`](crate::Limiter), a [`Scope`](crate::Scope) or another
+//!   [`RateLimiter`](crate::RateLimiter) counts, not the layer: all clones, routes, and layers with one limiter share
+//!   its buckets. Give each kind of limit a scope of its own, or equal keys of two layers meet.
+//! - **Keys.** See [`key`]. A request without one is refused unless [`MissingKey`] says otherwise, with a status that
+//!   names whose fault it is: 500 if the server does not leave addresses with its requests, 400 for a missing header,
+//!   401 for a missing token.
 //! - **Behind proxies** no header is believed unless you say whose: [`key::ClientAddr::behind`].
-//! - **Several limits** on one request: [`Limit::and`], all or nothing. Layers may be stacked too; then a request that the inner
-//!   one refuses has been charged by the outer one.
-//! - **Tiers and costs.** [`Limit::resolve`] chooses the limiter by the request, [`Limit::cost`] the cost, and [`ByResponse`] charges what
-//!   the response says.
-//! - **Refusals** are [problem details](Refusal::response) or a gRPC status; [`RateLimitLayer::refuse_with`] builds others.
+//! - **Several limits** on one request: [`Limit::and`], all or nothing. Layers may be stacked too; then a request that
+//!   the inner one refuses has been charged by the outer one.
+//! - **Tiers and costs.** [`Limit::resolve`] chooses the limiter by the request, [`Limit::cost`] the cost, and
+//!   [`ByResponse`] charges what the response says.
+//! - **Refusals** are [problem details](Refusal::response) or a gRPC status; [`RateLimitLayer::refuse_with`] builds
+//!   others.
 //! - **Headers** speak of the limits on each response: [`HeaderStyle`].
 //!
 //! # Order of layers
 //!
-//! A layer sees only requests that those outside of it let pass, and adds its headers only to responses that come through it. A refusal of
-//! an outer layer says nothing of an inner one, which was not asked; the response of an inner one gets the headers of both.
+//! A layer sees only requests that those outside of it let pass, and adds its headers only to responses that come
+//! through it. A refusal of an outer layer says nothing of an inner one, which was not asked; the response of an inner
+//! one gets the headers of both.
 //!
-//! - **CORS** belongs outside: then refusals carry the CORS headers, without which a page cannot read them, and preflight requests are
-//!   answered before they come here. A preflight that does come here passes free unless it is [counted](RateLimitLayer::count_preflight).
-//!   For pages to read the limits, the CORS layer has to expose the fields.
+//! - **CORS** belongs outside: then refusals carry the CORS headers, without which a page cannot read them, and
+//!   preflight requests are answered before they come here. A preflight that does come here passes free unless it is
+//!   [counted](RateLimitLayer::count_preflight). For pages to read the limits, the CORS layer has to expose the fields.
 //! - **Authentication** belongs outside of limits by user or token, and inside of limits by address, which protect it.
 //! - **Compression, tracing, timeouts** do not matter.
 //!
@@ -75,8 +78,9 @@
 //!
 //! # Contracts
 //!
-//! - The service that was polled ready is the one that is called. With a limiter that answers at once, as all of this crate do, it is
-//!   called in place and never cloned; one that has to be waited for is called in the future, and a clone takes its place.
+//! - The service that was polled ready is the one that is called. With a limiter that answers at once, as all of this
+//!   crate do, it is called in place and never cloned; one that has to be waited for is called in the future, and a
+//!   clone takes its place.
 //! - A request that passes allocates what its header fields need, and nothing else: nothing at all if they are
 //!   [hidden](RateLimitLayer::headers) and the key has at most 64 bytes.
 //! - A future that is dropped while a store is asked may have consumed permits.

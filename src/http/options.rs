@@ -16,8 +16,8 @@ use super::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnError {
-    /// It passes, and a warning is logged: the service outlives its store. The default. It is charged nothing, and its response says
-    /// nothing of the limit.
+    /// It passes, and a warning is logged: the service outlives its store. The default. It is charged nothing, and its
+    /// response says nothing of the limit.
     #[default]
     Pass,
     /// It is answered with 503: no request gets around the limit.

@@ -17,7 +17,8 @@ use super::admission::{Entry, tightest};
 
 pub(super) use policy::name;
 
-/// A way to speak of limits in header fields. Times are whole seconds from now, rounded up; permits are counted, not weighed.
+/// A way to speak of limits in header fields. Times are whole seconds from now, rounded up; permits are counted, not
+/// weighed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum HeaderStyle {
@@ -28,25 +29,27 @@ pub enum HeaderStyle {
     /// RateLimit: "users";r=59;t=1
     /// ```
     ///
-    /// - `q` permits per `w` seconds is the sustained rate. The window is the quota's period; where that is no whole number of seconds,
-    ///   both are scaled until it is: 10 per 500 ms are `q=20;w=1`, 1 per 1.5 s is `q=2;w=3`. Where no window of a sensible length
-    ///   is exact, the rate is right within 0.0032 %, as near as it is kept.
-    /// - `peerlimit-burst` is how much a full bucket holds, where that is not the quota's count: `r` may be above `q` then.
-    /// - `r` is what would pass now. `t` is when more will, which for a bucket that refills all the time is when its next permit is
-    ///   there; 0 if it is full. So it is never later than `Retry-After`, as section 6 asks.
+    /// - `q` permits per `w` seconds is the sustained rate. The window is the quota's period; where that is no whole
+    ///   number of seconds, both are scaled until it is: 10 per 500 ms are `q=20;w=1`, 1 per 1.5 s is `q=2;w=3`. Where
+    ///   no window of a sensible length is exact, the rate is right within 0.0032 %, as near as it is kept.
+    /// - `peerlimit-burst` is how much a full bucket holds, where that is not the quota's count: `r` may be above `q`
+    ///   then.
+    /// - `r` is what would pass now. `t` is when more will, which for a bucket that refills all the time is when its
+    ///   next permit is there; 0 if it is full. So it is never later than `Retry-After`, as section 6 asks.
     /// - A quota that [refuses all](crate::Quota::refuse_all) has `q=0`.
-    /// - A policy without a name is `"default"`. In longer names what follows the 64th character is left out, and what a structured
-    ///   field cannot say is `_`.
+    /// - A policy without a name is `"default"`. In longer names what follows the 64th character is left out, and what
+    ///   a structured field cannot say is `_`.
     ///
     /// Every limit is a member of the lists. A layer appends its members to what the service inside has said.
     ///
     /// [draft]: https://datatracker.ietf.org/doc/html/draft-ietf-httpapi-ratelimit-headers-10
     Draft,
-    /// `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset` of that draft's versions up to 06: the burst, and then as `r` and `t` of
+    /// `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset` of that draft's versions up to 06: the burst, and
+    /// then as `r` and `t` of
     /// [`Draft`](Self::Draft).
     ///
-    /// There is room for one limit only: of several, and of several layers, the tightest. That is a refusal, then the one that
-    /// leaves fewest permits, then the one for which more take longest.
+    /// There is room for one limit only: of several, and of several layers, the tightest. That is a refusal, then the
+    /// one that leaves fewest permits, then the one for which more take longest.
     RateLimit,
     /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`, which no document defines: as
     /// [`RateLimit`](Self::RateLimit), but that the last is the time until the bucket is full again.
@@ -105,7 +108,8 @@ pub(super) fn write<L: RateLimiter>(headers: &mut HeaderMap, styles: Styles, ent
 
 /// Time until one permit more would pass than now: zero for a full bucket.
 ///
-/// A bucket refills evenly, so it is full later than that by the time of all permits that are missing beyond the next one.
+/// A bucket refills evenly, so it is full later than that by the time of all permits that are missing beyond the next
+/// one.
 fn until_more(decision: &Decision, quota: &Quota) -> Duration {
     let Decision { limit, remaining, reset_after, retry_after, .. } = *decision;
     let Some(beyond) = limit.saturating_sub(remaining).checked_sub(1) else { return reset_after };

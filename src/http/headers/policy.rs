@@ -13,7 +13,8 @@ const PRECISION: u128 = 31_250;
 /// Largest integer of a structured field: RFC 9651, section 3.3.1.
 const LARGEST: u128 = 999_999_999_999_999;
 
-/// The name of a policy as clients see it: what a string of a structured field may hold (RFC 9651, section 3.3.3), and not too long.
+/// The name of a policy as clients see it: what a string of a structured field may hold (RFC 9651, section 3.3.3), and
+/// not too long.
 pub(in crate::http) fn name(policy: &str) -> Cow<'_, str> {
     let sayable = |char: char| matches!(char, ' '..='~');
     match policy {
@@ -38,17 +39,18 @@ impl Window {
             _ => fraction(count * Duration::from_secs(1).as_nanos(), period.as_nanos()),
         };
         let permits = if quota.refuses_all() { 0 } else { window.0 };
-        // A count is at most 2^32 - 1 and a period at most 30 days of each of them, so both are in range as they are; the smallest
-        // fraction that is near enough is not larger than either.
+        // A count is at most 2^32 - 1 and a period at most 30 days of each of them, so both are in range as they are;
+        // the smallest fraction that is near enough is not larger than either.
         let clamp = |number: u128| u64::try_from(number.min(LARGEST)).unwrap_or(u64::MAX);
         Self { permits: clamp(permits), seconds: clamp(window.1) }
     }
 }
 
-/// The fraction with the smallest denominator among the convergents of `numerator / denominator` that are near enough to it.
+/// The fraction with the smallest denominator among the convergents of `numerator / denominator` that are near enough
+/// to it.
 ///
-/// A window with the exact rate may be absurd: of 1 permit per 333,333,333 ns it would be ten years. The convergents of the continued
-/// fraction are the best approximations with denominators up to theirs; the last one is exact.
+/// A window with the exact rate may be absurd: of 1 permit per 333,333,333 ns it would be ten years. The convergents of
+/// the continued fraction are the best approximations with denominators up to theirs; the last one is exact.
 fn fraction(numerator: u128, denominator: u128) -> (u128, u128) {
     let (mut before, mut now) = ((0, 1), (1, 0));
     let (mut dividend, mut divisor) = (numerator, denominator);

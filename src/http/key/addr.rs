@@ -96,7 +96,8 @@ where
 /// The address of the client: that of the connection's other end, or what trusted proxies say.
 ///
 /// - No header is believed unless [`behind`](Self::behind) says whom to believe.
-/// - IPv6 addresses that share 64 bits share a bucket, since one host has all of them; see [`ipv6_prefix`](Self::ipv6_prefix).
+/// - IPv6 addresses that share 64 bits share a bucket, since one host has all of them; see
+///   [`ipv6_prefix`](Self::ipv6_prefix).
 /// - An IPv4-mapped IPv6 address is the IPv4 address.
 ///
 /// A request that came without an address, as over a Unix socket, has no key.
@@ -111,8 +112,8 @@ impl<S> ClientAddr<S> {
     /// Bits of an IPv6 address that count.
     const IPV6_PREFIX: u8 = 64;
 
-    /// Believes `proxies` what they say in `header` of those before them. No other header is read: a proxy that writes one of them
-    /// passes the others on as its client sent them.
+    /// Believes `proxies` what they say in `header` of those before them. No other header is read: a proxy that writes
+    /// one of them passes the others on as its client sent them.
     ///
     /// ```
     /// use peerlimit::http::key::{self, ForwardedHeader, TrustedProxies};
@@ -127,9 +128,9 @@ impl<S> ClientAddr<S> {
 
     /// Counts the first `bits` of IPv6 addresses, 128 at most; 64 by default.
     ///
-    /// More tell hosts of one network apart, and a client that has the network gets around the limit by changing its address. Less
-    /// hold clients back that were given larger networks (56 and 48 are usual), and with them others of their provider. Too much
-    /// shows as clients in the log that differ in their last bits only.
+    /// More tell hosts of one network apart, and a client that has the network gets around the limit by changing its
+    /// address. Less hold clients back that were given larger networks (56 and 48 are usual), and with them others of
+    /// their provider. Too much shows as clients in the log that differ in their last bits only.
     pub fn ipv6_prefix(self, bits: u8) -> Self {
         Self { ipv6_prefix: bits.min(128), ..self }
     }

@@ -8,8 +8,8 @@ use http::{HeaderName, StatusCode};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// Nobody left the peer's address in the request's extensions: 500. A fault of how the server is put together, which no client can
-    /// help; see [`peer_addr`](super::peer_addr).
+    /// Nobody left the peer's address in the request's extensions: 500. A fault of how the server is put together,
+    /// which no client can help; see [`peer_addr`](super::peer_addr).
     #[error("the peer's address is not in the extensions of the request")]
     NoPeerAddr,
     /// A header field is missing or empty: 400.

@@ -1,7 +1,7 @@
 //! Addresses in `X-Forwarded-For` and `Forwarded`, from right to left.
 //!
-//! From the right, because that end was written by a proxy that is trusted, and is well-formed. The left may be the client's: an
-//! unbalanced quote there, read from the left, would swallow what the proxy appended.
+//! From the right, because that end was written by a proxy that is trusted, and is well-formed. The left may be the
+//! client's: an unbalanced quote there, read from the left, would swallow what the proxy appended.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -13,7 +13,8 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED: HeaderName = http::header::FORWARDED;
 
 impl ForwardedHeader {
-    /// What the header says of each hop, the nearest first. `None` for what is no address: an obfuscated identifier, `unknown`, nonsense.
+    /// What the header says of each hop, the nearest first. `None` for what is no address: an obfuscated identifier,
+    /// `unknown`, nonsense.
     pub(super) fn hops(self, headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
         let (name, quotes) = match self {
             Self::XForwardedFor => (X_FORWARDED_FOR, false),

@@ -1,7 +1,8 @@
 //! Under which key a request is counted.
 //!
-//! A [`KeyExtractor`] writes the bytes of a key. There are some for what is usual, [`from_fn`] makes one of a function, and a tuple of
-//! extractors is one: its parts are written with their lengths, so `("a", "bc")` and `("ab", "c")` are two keys.
+//! A [`KeyExtractor`] writes the bytes of a key. There are some for what is usual, [`from_fn`] makes one of a function,
+//! and a tuple of extractors is one: its parts are written with their lengths, so `("a", "bc")` and `("ab", "c")` are
+//! two keys.
 //!
 //! ```
 //! use peerlimit::http::key;

@@ -29,8 +29,8 @@ pub enum ForwardedHeader {
 impl TrustedProxies {
     /// Proxies by their addresses: networks as in `10.0.0.0/8`, or single addresses.
     ///
-    /// The client is the right-most address that is none of them; all further to the left is the client's word. Where all addresses are
-    /// theirs it is the left-most.
+    /// The client is the right-most address that is none of them; all further to the left is the client's word. Where
+    /// all addresses are theirs it is the left-most.
     ///
     /// # Errors
     ///
@@ -45,17 +45,17 @@ impl TrustedProxies {
         Ok(Self { trust: Trust::Networks(networks.into_iter().map(parse).collect::<Result<_, _>>()?) })
     }
 
-    /// That many proxies, whatever their addresses: each request has come through all of them, and each has appended the address
-    /// that it saw. 1 takes the right-most address. 0 trusts nobody.
+    /// That many proxies, whatever their addresses: each request has come through all of them, and each has appended
+    /// the address that it saw. 1 takes the right-most address. 0 trusts nobody.
     ///
-    /// Whoever reaches the service, or an inner proxy, without the others may choose their address. Where a header lists fewer
-    /// addresses, the left-most counts.
+    /// Whoever reaches the service, or an inner proxy, without the others may choose their address. Where a header
+    /// lists fewer addresses, the left-most counts.
     pub fn hops(count: usize) -> Self {
         Self { trust: Trust::Hops(count) }
     }
 
-    /// Where a request came from. `hops` goes from the peer outwards: the last address of the header first. A hop that is not an
-    /// address ends the walk, and whoever told of it stands for the client.
+    /// Where a request came from. `hops` goes from the peer outwards: the last address of the header first. A hop that
+    /// is not an address ends the walk, and whoever told of it stands for the client.
     pub(super) fn client(&self, peer: IpAddr, hops: impl Iterator<Item = Option<IpAddr>>) -> IpAddr {
         let known = hops.map_while(|hop| hop.map(|addr| addr.to_canonical()));
         match &self.trust {

@@ -9,7 +9,8 @@ use crate::http::head::RequestHead;
 
 /// The value of a header field, byte by byte. Of several lines the first counts; an empty value is none.
 ///
-/// Whoever may choose the value has as many buckets as they like, so take this for what a gateway sets, or stack a limit by
+/// Whoever may choose the value has as many buckets as they like, so take this for what a gateway sets, or stack a
+/// limit by
 /// [`peer_addr`](super::peer_addr) on top.
 pub fn header(name: HeaderName) -> HeaderKey {
     HeaderKey { name }
@@ -31,7 +32,8 @@ impl KeyExtractor for HeaderKey {
 
 /// The token of `Authorization: Bearer`, as its SHA-256 digest: neither a store nor a log ever has it.
 ///
-/// Tokens are not checked here. Put the layer inside of what checks them, or clients have as many buckets as they make up tokens.
+/// Tokens are not checked here. Put the layer inside of what checks them, or clients have as many buckets as they make
+/// up tokens.
 pub fn bearer_token() -> BearerToken {
     BearerToken(())
 }
@@ -57,10 +59,11 @@ fn token_of(credentials: &[u8]) -> Option<&[u8]> {
     (scheme.eq_ignore_ascii_case(SCHEME) && !token.is_empty()).then_some(token)
 }
 
-/// The path, so that each has buckets of its own. Escapes that stand for letters, digits, and `-._~` are as good as those
-/// (RFC 3986, section 6.2.2.2): `/%61` is `/a`.
+/// The path, so that each has buckets of its own. Escapes that stand for letters, digits, and `-._~` are as good as
+/// those (RFC 3986, section 6.2.2.2): `/%61` is `/a`.
 ///
-/// Paths with an id in them are as many keys as there are ids; take the router's pattern then, as in the [module's example](self).
+/// Paths with an id in them are as many keys as there are ids; take the router's pattern then, as in the [example of
+/// this module](crate::http::key).
 pub fn path() -> PathKey {
     PathKey(())
 }

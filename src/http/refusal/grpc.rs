@@ -82,8 +82,8 @@ fn percent_encoded(text: &str) -> String {
 
 /// A `google.rpc.Status` with one detail, a `google.rpc.RetryInfo`.
 ///
-/// The four messages are written by hand: their fields and their wire format do not change, and a generator would be a dependency
-/// larger than this layer.
+/// The four messages are written by hand: their fields and their wire format do not change, and a generator would be a
+/// dependency larger than this layer.
 fn status_with_retry(code: u8, message: &str, wait: Duration) -> Vec<u8> {
     let mut delay = Vec::new();
     // google.protobuf.Duration { int64 seconds = 1; int32 nanos = 2; }

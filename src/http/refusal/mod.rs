@@ -67,11 +67,11 @@ impl<'a> Refusal<'a> {
         }
     }
 
-    /// The default response to the request `head`: problem details (RFC 9457), or for gRPC a response without a message. The layer adds
-    /// the header fields that speak of limits, and `Retry-After`.
+    /// The default response to the request `head`: problem details (RFC 9457), or for gRPC a response without a
+    /// message. The layer adds the header fields that speak of limits, and `Retry-After`.
     ///
-    /// A limit that is used up has the problem type `quota-exceeded` of [draft-ietf-httpapi-ratelimit-headers-10, section 5.1][draft]
-    /// with the name of the policy:
+    /// A limit that is used up has the problem type `quota-exceeded` of [draft-ietf-httpapi-ratelimit-headers-10,
+    /// section 5.1][draft] with the name of the policy:
     ///
     /// ```json
     /// {
@@ -83,9 +83,9 @@ impl<'a> Refusal<'a> {
     /// }
     /// ```
     ///
-    /// A gRPC request, one whose content type begins with `application/grpc`, gets status 200 and `grpc-status` in the headers. Where
-    /// waiting helps, `grpc-retry-pushback-ms` says for how long, and `grpc-status-details-bin` holds a `google.rpc.RetryInfo`; where it does not,
-    /// the pushback is -1: do not try again.
+    /// A gRPC request, one whose content type begins with `application/grpc`, gets status 200 and `grpc-status` in the
+    /// headers. Where waiting helps, `grpc-retry-pushback-ms` says for how long, and `grpc-status-details-bin` holds a
+    /// `google.rpc.RetryInfo`; where it does not, the pushback is -1: do not try again.
     ///
     /// [draft]: https://datatracker.ietf.org/doc/html/draft-ietf-httpapi-ratelimit-headers-10#section-5.1
     #[must_use]
