@@ -112,7 +112,7 @@ fn on_a_route(options: &Options, calls: usize, outcome: &str, expected: StatusCo
     let route = || Router::new().route("/", get(|| async { "hello" }));
     let ours = || {
         let by_address = |ConnectInfo(addr): &ConnectInfo<SocketAddr>| addr.ip();
-        RateLimitLayer::new(Limiter::local(quota), key::peer_addr_from(by_address))
+        RateLimitLayer::new(Limiter::local(quota), key::peer_addr_from(by_address)).keep_body()
     };
     let mut theirs = GovernorConfigBuilder::default();
     theirs.per_second(if passes { 1 } else { HOUR }).burst_size(if passes { BURST } else { 1 });

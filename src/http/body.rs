@@ -9,6 +9,56 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
+/// Which bodies responses have; see [`Wrapped`] and [`Kept`].
+pub trait Bodies<B>: sealed::Sealed {
+    /// The body of a response.
+    type Body;
+
+    /// Of a response of the service inside.
+    fn inner(body: B) -> Self::Body;
+
+    /// Of a refusal.
+    fn own(data: Bytes) -> Self::Body;
+}
+
+/// Responses have a [`ResponseBody`], whatever bodies the service's own have.
+#[derive(Clone, Copy, Debug)]
+pub struct Wrapped(());
+
+/// Responses keep the type of the service's bodies; see [`RateLimitLayer::keep_body`](super::RateLimitLayer::keep_body).
+#[derive(Clone, Copy, Debug)]
+pub struct Kept(());
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Wrapped {}
+    impl Sealed for super::Kept {}
+}
+
+impl<B> Bodies<B> for Wrapped {
+    type Body = ResponseBody<B>;
+
+    fn inner(body: B) -> ResponseBody<B> {
+        ResponseBody { kind: Kind::Inner { body } }
+    }
+
+    fn own(data: Bytes) -> ResponseBody<B> {
+        ResponseBody::own(data)
+    }
+}
+
+impl<B: From<Bytes>> Bodies<B> for Kept {
+    type Body = B;
+
+    fn inner(body: B) -> B {
+        body
+    }
+
+    fn own(data: Bytes) -> B {
+        B::from(data)
+    }
+}
+
 pin_project! {
     /// The body of a response of [`RateLimit`](super::RateLimit): that of the service inside, or a refusal's few bytes.
     ///
@@ -30,12 +80,8 @@ pin_project! {
 }
 
 impl<B> ResponseBody<B> {
-    pub(super) fn inner(body: B) -> Self {
-        Self { kind: Kind::Inner { body } }
-    }
-
     /// No frame at all where `data` is empty: a gRPC response is over with its headers then.
-    pub(super) fn own(data: Bytes) -> Self {
+    fn own(data: Bytes) -> Self {
         Self { kind: Kind::Own { data: Some(data).filter(|data| !data.is_empty()) } }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     future::Future,
+    marker::PhantomData,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
@@ -16,25 +17,28 @@ use tower_service::Service;
 use crate::{backend::RateLimiter, bucket::Decision};
 
 use super::{
-    admission::{Admission, Entry, Step, at_once, left_behind},
-    body::ResponseBody,
+    admission::{Admission, Entry, Step, Told, at_once, left_behind},
+    body::{Bodies, Wrapped},
     by_response::{ByResponse, Settle},
     head::ResponseHead,
     headers::{self, Styles},
     options::Options,
-    service::conclude,
+    service::{conclude, told},
 };
 
 pin_project! {
     /// The response of a [`RateLimit`](super::RateLimit).
     #[must_use = "futures do nothing unless polled"]
-    pub struct ResponseFuture<S, ReqBody, L>
+    pub struct ResponseFuture<S, ReqBody, L, M = Wrapped>
     where
         S: Service<Request<ReqBody>>,
         L: RateLimiter,
+        L: Clone,
+        L: 'static,
     {
         #[pin]
         state: State<S, ReqBody, L>,
+        bodies: PhantomData<fn() -> M>,
     }
 }
 
@@ -44,10 +48,12 @@ pin_project! {
     where
         S: Service<Request<ReqBody>>,
         L: RateLimiter,
+        L: Clone,
+        L: 'static,
     {
         /// A store is asked. Limiters that answer at once never come here.
         Deciding { #[pin] deciding: L::Deciding, waiting: Option<Waiting<S, ReqBody, L>> },
-        Running { #[pin] future: S::Future, passed: Option<Passed<L>> },
+        Running { #[pin] future: S::Future, passed: Option<Passed<L>>, styles: Styles },
         /// A store is told what the response came to.
         Settling { #[pin] deciding: L::Deciding, settling: Option<Settling<S::Response, S::Error, L>> },
         Refused { response: Option<Response<Bytes>> },
@@ -55,107 +61,136 @@ pin_project! {
 }
 
 /// A request while a store is asked about it.
-pub(super) struct Waiting<S, ReqBody, L: RateLimiter> {
+pub(super) struct Waiting<S, ReqBody, L: RateLimiter + Clone + 'static> {
     /// Was polled ready, and is called at most once.
     pub(super) service: S,
     pub(super) request: Request<ReqBody>,
-    pub(super) admission: Admission<L>,
+    pub(super) entries: Vec<Entry<'static, L>>,
+    pub(super) admission: Admission<L::Error>,
     pub(super) options: Arc<Options>,
 }
 
 /// What is kept of a request that passed.
-pub(super) struct Passed<L> {
-    pub(super) entries: SmallVec<[Entry<L>; 1]>,
-    pub(super) styles: Styles,
-    pub(super) by_response: Option<ByResponse>,
+pub(super) struct Passed<L: Clone + 'static> {
+    /// What its response tells, where that is known already.
+    told: SmallVec<[Told; 1]>,
+    settle: Option<(ByResponse, Vec<Entry<'static, L>>)>,
+}
+
+impl<L: Clone> Passed<L> {
+    pub(super) fn told(told: SmallVec<[Told; 1]>) -> Self {
+        Self { told, settle: None }
+    }
+
+    pub(super) fn to_settle(by_response: ByResponse, entries: Vec<Entry<'static, L>>) -> Self {
+        Self { told: SmallVec::new(), settle: Some((by_response, entries)) }
+    }
 }
 
 /// A result that waits until all limits are settled.
-struct Settling<R, E, L> {
+struct Settling<R, E, L: Clone + 'static> {
     result: Result<R, E>,
-    passed: Passed<L>,
+    styles: Styles,
+    by_response: ByResponse,
+    entries: Vec<Entry<'static, L>>,
     /// The entry that comes next.
     at: usize,
 }
 
-impl<S, ReqBody, L> ResponseFuture<S, ReqBody, L>
+impl<S, ReqBody, L, M> ResponseFuture<S, ReqBody, L, M>
 where
     S: Service<Request<ReqBody>>,
-    L: RateLimiter,
+    L: RateLimiter + Clone,
 {
-    pub(super) fn deciding(deciding: L::Deciding, waiting: Waiting<S, ReqBody, L>) -> Self {
-        Self { state: State::Deciding { deciding, waiting: Some(waiting) } }
+    fn new(state: State<S, ReqBody, L>) -> Self {
+        Self { state, bodies: PhantomData }
     }
 
-    pub(super) fn running(future: S::Future, passed: Passed<L>) -> Self {
-        Self { state: State::Running { future, passed: Some(passed) } }
+    pub(super) fn deciding(deciding: L::Deciding, waiting: Waiting<S, ReqBody, L>) -> Self {
+        Self::new(State::Deciding { deciding, waiting: Some(waiting) })
+    }
+
+    pub(super) fn running(future: S::Future, passed: Passed<L>, styles: Styles) -> Self {
+        Self::new(State::Running { future, passed: Some(passed), styles })
     }
 
     pub(super) fn refused(response: Response<Bytes>) -> Self {
-        Self { state: State::Refused { response: Some(response) } }
+        Self::new(State::Refused { response: Some(response) })
     }
 }
 
-impl<S, ReqBody, ResBody, L> Future for ResponseFuture<S, ReqBody, L>
+impl<S, ReqBody, ResBody, L, M> Future for ResponseFuture<S, ReqBody, L, M>
 where
     S: Service<Request<ReqBody>, Response = Response<ResBody>>,
-    L: RateLimiter,
+    L: RateLimiter + Clone,
+    M: Bodies<ResBody>,
 {
-    type Output = Result<Response<ResponseBody<ResBody>>, S::Error>;
+    type Output = Result<Response<M::Body>, S::Error>;
 
     #[allow(clippy::expect_used, reason = "a future must not be polled after it is ready")]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         const DONE: &str = "polled after it was ready";
         let mut state = self.project().state;
         loop {
-            match state.as_mut().project() {
+            let mut settling = match state.as_mut().project() {
                 StateProj::Deciding { deciding, waiting } => {
                     let answer = ready!(deciding.poll(cx));
                     let mut waiting = waiting.take().expect(DONE);
-                    waiting.admission.answer(answer);
-                    state.set(waiting.go_on().state);
+                    waiting.admission.answer(&mut waiting.entries, answer);
+                    state.set(waiting.go_on::<M>().state);
+                    continue;
                 }
-                StateProj::Running { future, passed } => {
+                StateProj::Running { future, passed, styles } => {
                     let result = ready!(future.poll(cx));
-                    let mut settling = Settling { result, passed: passed.take().expect(DONE), at: 0 };
-                    match settling.run() {
-                        None => return Poll::Ready(settling.finish()),
-                        Some(deciding) => state.set(State::Settling { deciding, settling: Some(settling) }),
-                    }
+                    let Passed { told, settle } = passed.take().expect(DONE);
+                    let Some((by_response, entries)) = settle else {
+                        return Poll::Ready(result.map(|response| finish::<_, M>(response, *styles, &told)));
+                    };
+                    Settling { result, styles: *styles, by_response, entries, at: 0 }
                 }
                 StateProj::Settling { deciding, settling } => {
                     let answer = ready!(deciding.poll(cx));
                     let mut settling = settling.take().expect(DONE);
                     settling.answer(answer);
-                    match settling.run() {
-                        None => return Poll::Ready(settling.finish()),
-                        Some(deciding) => state.set(State::Settling { deciding, settling: Some(settling) }),
-                    }
+                    settling
                 }
                 StateProj::Refused { response } => {
-                    return Poll::Ready(Ok(response.take().expect(DONE).map(ResponseBody::own)));
+                    return Poll::Ready(Ok(response.take().expect(DONE).map(M::own)));
+                }
+            };
+            match settling.run() {
+                Some(deciding) => state.set(State::Settling { deciding, settling: Some(settling) }),
+                None => {
+                    let Settling { result, styles, entries, .. } = settling;
+                    return Poll::Ready(
+                        result.map(|response| finish::<_, M>(response, styles, &told(&entries, styles))),
+                    );
                 }
             }
         }
     }
+}
+
+/// The response, with what is to be told of the limits.
+fn finish<B, M: Bodies<B>>(mut response: Response<B>, styles: Styles, told: &[Told]) -> Response<M::Body> {
+    headers::write(response.headers_mut(), styles, told);
+    response.map(M::inner)
 }
 
 impl<S, ReqBody, L> Waiting<S, ReqBody, L>
 where
     S: Service<Request<ReqBody>>,
-    L: RateLimiter,
+    L: RateLimiter + Clone,
 {
-    fn go_on(mut self) -> ResponseFuture<S, ReqBody, L> {
-        match self.admission.run() {
+    fn go_on<M>(mut self) -> ResponseFuture<S, ReqBody, L, M> {
+        match self.admission.run(&mut self.entries) {
             Step::Ask(deciding) => ResponseFuture::deciding(deciding, self),
-            Step::Done(verdict) => {
-                conclude(&mut self.service, self.request, self.admission.entries, verdict, &self.options)
-            }
+            Step::Done(verdict) => conclude(&mut self.service, self.request, self.entries, verdict, &self.options),
         }
     }
 }
 
-impl<ResBody, E, L: RateLimiter> Settling<Response<ResBody>, E, L> {
+impl<B, E, L: RateLimiter + Clone> Settling<Response<B>, E, L> {
     /// Settles one limit after the other for as long as answers are there at once, and returns what to wait for.
     fn run(&mut self) -> Option<L::Deciding> {
         while let Some(deciding) = self.next() {
@@ -167,21 +202,11 @@ impl<ResBody, E, L: RateLimiter> Settling<Response<ResBody>, E, L> {
         None
     }
 
-    /// The response, with what the limits have come to.
-    fn finish(self) -> Result<Response<ResponseBody<ResBody>>, E> {
-        let Self { result, passed, .. } = self;
-        result.map(|mut response| {
-            headers::write(response.headers_mut(), passed.styles, &passed.entries);
-            response.map(ResponseBody::inner)
-        })
-    }
-
     fn next(&mut self) -> Option<L::Deciding> {
-        let by_response = self.passed.by_response.as_ref()?;
         let head = self.result.as_ref().ok().map(ResponseHead::of);
-        while let Some(Entry { limiter, key, cost, answer }) = self.passed.entries.get(self.at) {
+        while let Some(Entry { limiter, key, cost, answer }) = self.entries.get(self.at) {
             // One without an answer passed undecided and was charged nothing.
-            match answer.and_then(|_| Some(by_response.settle(head.as_ref(), *cost))) {
+            match answer.map(|_| self.by_response.settle(head.as_ref(), *cost)) {
                 Some(Settle::Charge(permits)) => return Some(limiter.charge(key.as_bytes(), permits)),
                 Some(Settle::Refund(permits)) => return Some(limiter.refund(key.as_bytes(), permits)),
                 Some(Settle::Nothing) | None => self.at += 1,
@@ -192,7 +217,7 @@ impl<ResBody, E, L: RateLimiter> Settling<Response<ResBody>, E, L> {
 
     fn answer(&mut self, answer: Result<Decision, L::Error>) {
         match answer {
-            Ok(decision) => self.passed.entries[self.at].answer = Some(left_behind(decision)),
+            Ok(decision) => self.entries[self.at].answer = Some(left_behind(decision)),
             Err(error) => tracing::warn!(%error, "a request was not settled by its response"),
         }
         self.at += 1;

@@ -1,6 +1,6 @@
 //! The layer, and what can be set.
 
-use std::sync::Arc;
+use std::{marker::PhantomData, sync::Arc};
 
 use bytes::Bytes;
 use http::Response;
@@ -9,6 +9,7 @@ use tower_layer::Layer;
 use crate::backend::RateLimiter;
 
 use super::{
+    body::{Kept, Wrapped},
     by_response::ByResponse,
     head::RequestHead,
     headers::HeaderStyle,
@@ -24,18 +25,19 @@ use super::{
 /// Clones, and all services that they make, share the limiters and so the counts.
 #[derive(Debug)]
 #[must_use = "a layer limits nothing until a service is inside of it"]
-pub struct RateLimitLayer<R> {
+pub struct RateLimitLayer<R, M = Wrapped> {
     limits: Arc<R>,
     options: Arc<Options>,
+    bodies: PhantomData<M>,
 }
 
-impl<R> Clone for RateLimitLayer<R> {
+impl<R, M> Clone for RateLimitLayer<R, M> {
     fn clone(&self) -> Self {
-        Self { limits: Arc::clone(&self.limits), options: Arc::clone(&self.options) }
+        Self { limits: Arc::clone(&self.limits), options: Arc::clone(&self.options), bodies: PhantomData }
     }
 }
 
-impl<L: RateLimiter + Clone, K: KeyExtractor> RateLimitLayer<Limit<Always<L>, K>> {
+impl<L: RateLimiter + Clone + 'static, K: KeyExtractor> RateLimitLayer<Limit<Always<L>, K>> {
     /// Each request costs one permit of its key at `limiter`. A request without a key is refused.
     pub fn new(limiter: L, key: K) -> Self {
         Self::limits(Limit::new(limiter, key))
@@ -45,9 +47,19 @@ impl<L: RateLimiter + Clone, K: KeyExtractor> RateLimitLayer<Limit<Always<L>, K>
 impl<R: Limits> RateLimitLayer<R> {
     /// All of `limits` have to allow a request.
     pub fn limits(limits: R) -> Self {
-        Self { limits: Arc::new(limits), options: Arc::default() }
+        Self { limits: Arc::new(limits), options: Arc::default(), bodies: PhantomData }
     }
 
+    /// Responses keep the type of the service's bodies, which has to be made of [`Bytes`]: axum's `Body` and http-body-util's `Full` are.
+    ///
+    /// By default they get a [`ResponseBody`](super::ResponseBody), which does for any body, also hyper's `Incoming` and tonic's `Body`. axum
+    /// puts each body that is not its own into a box, so there this spares an allocation a request.
+    pub fn keep_body(self) -> RateLimitLayer<R, Kept> {
+        RateLimitLayer { limits: self.limits, options: self.options, bodies: PhantomData }
+    }
+}
+
+impl<R: Limits, M> RateLimitLayer<R, M> {
     fn set(mut self, set: impl FnOnce(&mut Options)) -> Self {
         set(Arc::make_mut(&mut self.options));
         self
@@ -113,8 +125,8 @@ impl<R: Limits> RateLimitLayer<R> {
     }
 }
 
-impl<S, R: Limits> Layer<S> for RateLimitLayer<R> {
-    type Service = RateLimit<S, R>;
+impl<S, R: Limits, M> Layer<S> for RateLimitLayer<R, M> {
+    type Service = RateLimit<S, R, M>;
 
     fn layer(&self, inner: S) -> Self::Service {
         RateLimit::new(inner, Arc::clone(&self.limits), Arc::clone(&self.options))

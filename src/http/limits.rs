@@ -1,5 +1,7 @@
 //! Which limits apply to a request: by which limiter, under which key, at what cost.
 
+use std::borrow::Cow;
+
 use smallvec::SmallVec;
 
 use crate::backend::RateLimiter;
@@ -13,7 +15,7 @@ use super::{
 /// The limits that apply to a request: one [`Limit`], or several by [`Limit::and`].
 pub trait Limits {
     /// What decides on all of them.
-    type Limiter: RateLimiter + Clone;
+    type Limiter: RateLimiter + Clone + 'static;
 
     /// Adds what applies to a request to `charges`, in the order in which it is to be asked. Nothing added is a request
     /// that passes free.
@@ -21,22 +23,22 @@ pub trait Limits {
     /// # Errors
     ///
     /// A request has no key and may not pass without; nothing is asked then.
-    fn collect(&self, head: &RequestHead<'_>, charges: &mut Charges<Self::Limiter>) -> Result<(), KeyError>;
+    fn collect<'a>(&'a self, head: &RequestHead<'_>, charges: &mut Charges<'a, Self::Limiter>) -> Result<(), KeyError>;
 }
 
 /// What a request is charged with; see [`Limits`].
 #[derive(Debug)]
-pub struct Charges<L> {
-    pub(super) entries: SmallVec<[Entry<L>; 1]>,
+pub struct Charges<'a, L: Clone> {
+    pub(super) entries: SmallVec<[Entry<'a, L>; 1]>,
 }
 
-impl<L> Charges<L> {
+impl<'a, L: Clone> Charges<'a, L> {
     pub(super) fn new() -> Self {
         Self { entries: SmallVec::new() }
     }
 
-    /// Adds `cost` permits of `key` at `limiter`.
-    pub fn add(&mut self, limiter: L, key: KeyWriter, cost: u64) {
+    /// Adds `cost` permits of `key` at `limiter`. One that is borrowed is cloned only where something has to be waited for.
+    pub fn add(&mut self, limiter: Cow<'a, L>, key: KeyWriter, cost: u64) {
         self.entries.push(Entry { limiter, key, cost, answer: None });
     }
 }
@@ -46,21 +48,21 @@ impl<L> Charges<L> {
 /// Functions of a [`RequestHead`] that return an `Option<(limiter, cost)>` are resolvers; see [`Limit::resolve`].
 pub trait Resolve {
     /// What decides.
-    type Limiter: RateLimiter + Clone;
+    type Limiter: RateLimiter + Clone + 'static;
 
     /// The limiter and the cost in permits; `None` for a request that this limit does not concern.
-    fn resolve(&self, head: &RequestHead<'_>) -> Option<(Self::Limiter, u64)>;
+    fn resolve(&self, head: &RequestHead<'_>) -> Option<(Cow<'_, Self::Limiter>, u64)>;
 }
 
 impl<F, L> Resolve for F
 where
     F: Fn(&RequestHead<'_>) -> Option<(L, u64)>,
-    L: RateLimiter + Clone,
+    L: RateLimiter + Clone + 'static,
 {
     type Limiter = L;
 
-    fn resolve(&self, head: &RequestHead<'_>) -> Option<(L, u64)> {
-        self(head)
+    fn resolve(&self, head: &RequestHead<'_>) -> Option<(Cow<'_, L>, u64)> {
+        self(head).map(|(limiter, cost)| (Cow::Owned(limiter), cost))
     }
 }
 
@@ -68,11 +70,11 @@ where
 #[derive(Clone, Debug)]
 pub struct Always<L>(L);
 
-impl<L: RateLimiter + Clone> Resolve for Always<L> {
+impl<L: RateLimiter + Clone + 'static> Resolve for Always<L> {
     type Limiter = L;
 
-    fn resolve(&self, _head: &RequestHead<'_>) -> Option<(L, u64)> {
-        Some((self.0.clone(), 1))
+    fn resolve(&self, _head: &RequestHead<'_>) -> Option<(Cow<'_, L>, u64)> {
+        Some((Cow::Borrowed(&self.0), 1))
     }
 }
 
@@ -90,7 +92,7 @@ where
 {
     type Limiter = R::Limiter;
 
-    fn resolve(&self, head: &RequestHead<'_>) -> Option<(R::Limiter, u64)> {
+    fn resolve(&self, head: &RequestHead<'_>) -> Option<(Cow<'_, R::Limiter>, u64)> {
         let (limiter, _) = self.resolve.resolve(head)?;
         Some((limiter, (self.cost)(head)))
     }
@@ -133,7 +135,7 @@ pub struct Limit<R, K> {
     missing: MissingKey,
 }
 
-impl<L: RateLimiter + Clone, K: KeyExtractor> Limit<Always<L>, K> {
+impl<L: RateLimiter + Clone + 'static, K: KeyExtractor> Limit<Always<L>, K> {
     /// Each request costs one permit of its key at `limiter`.
     pub fn new(limiter: L, key: K) -> Self {
         Self::resolve(Always(limiter), key)
@@ -192,7 +194,7 @@ const UNKEYED: &[u8] = &[0];
 impl<R: Resolve, K: KeyExtractor> Limits for Limit<R, K> {
     type Limiter = R::Limiter;
 
-    fn collect(&self, head: &RequestHead<'_>, charges: &mut Charges<R::Limiter>) -> Result<(), KeyError> {
+    fn collect<'a>(&'a self, head: &RequestHead<'_>, charges: &mut Charges<'a, R::Limiter>) -> Result<(), KeyError> {
         let Some((limiter, cost)) = self.resolve.resolve(head) else { return Ok(()) };
         let mut key = KeyWriter::new();
         if self.missing == MissingKey::Share {
@@ -227,7 +229,7 @@ impl<A: Limits, B: Limits<Limiter = A::Limiter>> And<A, B> {
 impl<A: Limits, B: Limits<Limiter = A::Limiter>> Limits for And<A, B> {
     type Limiter = A::Limiter;
 
-    fn collect(&self, head: &RequestHead<'_>, charges: &mut Charges<A::Limiter>) -> Result<(), KeyError> {
+    fn collect<'a>(&'a self, head: &RequestHead<'_>, charges: &mut Charges<'a, A::Limiter>) -> Result<(), KeyError> {
         self.0.collect(head, charges)?;
         self.1.collect(head, charges)
     }

@@ -98,7 +98,7 @@ mod options;
 mod refusal;
 mod service;
 
-pub use body::ResponseBody;
+pub use body::{Bodies, Kept, ResponseBody, Wrapped};
 pub use by_response::ByResponse;
 pub use future::ResponseFuture;
 pub use head::{RequestHead, ResponseHead};

@@ -1,7 +1,9 @@
 //! The service.
 
 use std::{
+    marker::PhantomData,
     mem,
+    ops::Deref,
     sync::Arc,
     task::{Context, Poll},
 };
@@ -11,16 +13,17 @@ use http::{
     Method, Request, Response,
     header::{ACCESS_CONTROL_REQUEST_METHOD, ORIGIN},
 };
+use smallvec::SmallVec;
 use tower_service::Service;
 
 use crate::backend::RateLimiter;
 
 use super::{
-    admission::{Admission, Entry, Step, Verdict, tightest},
-    body::ResponseBody,
+    admission::{Admission, Entry, Step, Told, Verdict, tightness},
+    body::{Bodies, Wrapped},
     future::{Passed, ResponseFuture, Waiting},
     head::RequestHead,
-    headers,
+    headers::{self, Styles},
     limits::{Charges, Limits},
     options::Options,
     refusal::Refusal,
@@ -28,21 +31,22 @@ use super::{
 
 /// A service behind limits; made by [`RateLimitLayer`](super::RateLimitLayer).
 #[derive(Debug)]
-pub struct RateLimit<S, R> {
+pub struct RateLimit<S, R, M = Wrapped> {
     inner: S,
     limits: Arc<R>,
     options: Arc<Options>,
+    bodies: PhantomData<M>,
 }
 
-impl<S: Clone, R> Clone for RateLimit<S, R> {
+impl<S: Clone, R, M> Clone for RateLimit<S, R, M> {
     fn clone(&self) -> Self {
-        Self { inner: self.inner.clone(), limits: Arc::clone(&self.limits), options: Arc::clone(&self.options) }
+        Self::new(self.inner.clone(), Arc::clone(&self.limits), Arc::clone(&self.options))
     }
 }
 
-impl<S, R> RateLimit<S, R> {
+impl<S, R, M> RateLimit<S, R, M> {
     pub(super) fn new(inner: S, limits: Arc<R>, options: Arc<Options>) -> Self {
-        Self { inner, limits, options }
+        Self { inner, limits, options, bodies: PhantomData }
     }
 
     /// The service inside.
@@ -51,14 +55,15 @@ impl<S, R> RateLimit<S, R> {
     }
 }
 
-impl<S, R, ReqBody, ResBody> Service<Request<ReqBody>> for RateLimit<S, R>
+impl<S, R, M, ReqBody, ResBody> Service<Request<ReqBody>> for RateLimit<S, R, M>
 where
     S: Service<Request<ReqBody>, Response = Response<ResBody>> + Clone,
     R: Limits,
+    M: Bodies<ResBody>,
 {
-    type Response = Response<ResponseBody<ResBody>>;
+    type Response = Response<M::Body>;
     type Error = S::Error;
-    type Future = ResponseFuture<S, ReqBody, R::Limiter>;
+    type Future = ResponseFuture<S, ReqBody, R::Limiter, M>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
@@ -71,62 +76,75 @@ where
             && let Err(error) = self.limits.collect(&head, &mut charges)
         {
             let refusal = Refusal::no_key(&error);
-            return ResponseFuture::refused(refuse::<R::Limiter>(&self.options, &head, &refusal, &[]));
+            return ResponseFuture::refused(refuse(&self.options, &head, &refusal, &[]));
         }
-        let mut admission = Admission::new(charges, self.options.timing(), self.options.on_error);
-        match admission.run() {
-            Step::Done(verdict) => conclude(&mut self.inner, request, admission.entries, verdict, &self.options),
+        let Charges { mut entries } = charges;
+        let mut admission = Admission::new(self.options.timing(), self.options.on_error);
+        match admission.run(&mut entries) {
+            Step::Done(verdict) => conclude(&mut self.inner, request, entries, verdict, &self.options),
             Step::Ask(deciding) => {
+                let entries = entries.into_iter().map(Entry::into_owned).collect();
                 // The service that was polled ready is the one to call; its clone has to be polled first.
                 let clone = self.inner.clone();
                 let service = mem::replace(&mut self.inner, clone);
                 let options = Arc::clone(&self.options);
-                ResponseFuture::deciding(deciding, Waiting { service, request, admission, options })
+                ResponseFuture::deciding(deciding, Waiting { service, request, entries, admission, options })
             }
         }
     }
 }
 
 /// What becomes of a request on which all is decided.
-pub(super) fn conclude<S, ReqBody, L>(
+pub(super) fn conclude<'a, S, ReqBody, L, M, E>(
     service: &mut S,
     mut request: Request<ReqBody>,
-    entries: smallvec::SmallVec<[Entry<L>; 1]>,
+    entries: E,
     verdict: Verdict<L::Error>,
     options: &Options,
-) -> ResponseFuture<S, ReqBody, L>
+) -> ResponseFuture<S, ReqBody, L, M>
 where
     S: Service<Request<ReqBody>>,
-    L: RateLimiter,
+    L: RateLimiter + Clone + 'a,
+    E: Deref<Target = [Entry<'a, L>]> + IntoIterator<Item = Entry<'a, L>>,
 {
     let refusal = match &verdict {
         Verdict::Pass => {
+            let decisions = entries.iter().filter_map(|entry| entry.answer);
             if options.inserts_decision
-                && let Some((_, decision)) = tightest(&entries)
+                && let Some(tightest) = decisions.min_by_key(tightness)
             {
-                request.extensions_mut().insert(*decision);
+                request.extensions_mut().insert(tightest);
             }
-            let passed = Passed { entries, styles: options.styles, by_response: options.by_response.clone() };
-            return ResponseFuture::running(service.call(request), passed);
+            let passed = match &options.by_response {
+                None => Passed::told(told(&entries, options.styles)),
+                Some(by_response) => {
+                    Passed::to_settle(by_response.clone(), entries.into_iter().map(Entry::into_owned).collect())
+                }
+            };
+            return ResponseFuture::running(service.call(request), passed, options.styles);
         }
         Verdict::Refused(by) => Refusal::limited(entries.get(*by).and_then(|entry| entry.answer)),
         Verdict::Failed(error) => Refusal::unavailable(error),
     };
-    ResponseFuture::refused(refuse(options, &RequestHead::of(&request), &refusal, &entries))
+    let limits = told(&entries, options.styles);
+    ResponseFuture::refused(refuse(options, &RequestHead::of(&request), &refusal, &limits))
+}
+
+/// What there is to tell, if anything is to be told.
+pub(super) fn told<L: RateLimiter + Clone>(entries: &[Entry<'_, L>], styles: Styles) -> SmallVec<[Told; 1]> {
+    match styles {
+        Styles::NONE => SmallVec::new(),
+        _ => entries.iter().filter_map(Entry::told).collect(),
+    }
 }
 
 /// The response to a request that may not pass.
-fn refuse<L: RateLimiter>(
-    options: &Options,
-    head: &RequestHead<'_>,
-    refusal: &Refusal<'_>,
-    entries: &[Entry<L>],
-) -> Response<Bytes> {
+fn refuse(options: &Options, head: &RequestHead<'_>, refusal: &Refusal<'_>, limits: &[Told]) -> Response<Bytes> {
     let mut response = match &options.refusal {
         Some(refuse) => refuse(head, refusal),
         None => refusal.response(head),
     };
-    headers::write(response.headers_mut(), options.styles, entries);
+    headers::write(response.headers_mut(), options.styles, limits);
     refusal.retry_after(response.headers_mut());
     response
 }

@@ -4,7 +4,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use sfv::{Integer, KeyRef, ListSerializer, StringRef, key_ref};
 
 use super::{policy::Window, until_more, whole_seconds};
-use crate::{backend::RateLimiter, http::admission::Entry};
+use crate::http::admission::Told;
 
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -16,36 +16,37 @@ const BURST: &KeyRef = key_ref("peerlimit-burst");
 const REMAINING: &KeyRef = key_ref("r");
 const RESET: &KeyRef = key_ref("t");
 
+/// As long as most lines are.
+const USUAL: usize = 64;
+
 /// Appends a line with one member for each limit to both lists. Several lines are one list: RFC 9651, section 3.1.
-pub(super) fn write<L: RateLimiter>(headers: &mut HeaderMap, entries: &[Entry<L>]) {
-    let mut policies = ListSerializer::new();
-    let mut limits = ListSerializer::new();
-    for entry in entries {
-        let Some(decision) = &entry.answer else { continue };
-        let quota = entry.limiter.policy().quota;
+pub(super) fn write(headers: &mut HeaderMap, all: &[Told]) {
+    let [mut policies, mut limits] = [(); 2].map(|()| String::with_capacity(USUAL));
+    let mut policies_list = ListSerializer::with_buffer(&mut policies);
+    let mut limits_list = ListSerializer::with_buffer(&mut limits);
+    for told @ Told { decision, quota } in all {
         let name = super::name(decision.policy);
         let Ok(name) = StringRef::from_str(&name) else { continue };
-        let window = Window::of(&quota);
-        let mut policy = policies.bare_item(name);
+        let window = Window::of(quota);
+        let mut policy = policies_list.bare_item(name);
         policy = policy.parameter(QUOTA, integer(window.permits)).parameter(WINDOW, integer(window.seconds));
         if quota.burst_size() != quota.count() {
             let _written = policy.parameter(BURST, integer(quota.burst_size()));
         }
-        let reset = whole_seconds(until_more(decision, &quota));
-        let limit = limits.bare_item(name);
-        let _written = limit.parameter(REMAINING, integer(decision.remaining)).parameter(RESET, integer(reset));
+        let limit = limits_list.bare_item(name).parameter(REMAINING, integer(decision.remaining));
+        let _written = limit.parameter(RESET, integer(whole_seconds(until_more(told))));
     }
-    append(headers, POLICY, policies.finish());
-    append(headers, LIMIT, limits.finish());
+    append(headers, POLICY, policies);
+    append(headers, LIMIT, limits);
 }
 
 fn integer(number: u64) -> Integer {
     Integer::try_from(number).unwrap_or(Integer::MAX)
 }
 
-fn append(headers: &mut HeaderMap, name: HeaderName, list: Option<String>) {
-    // No list is empty; what was serialized is visible ASCII.
-    if let Some(value) = list.and_then(|list| HeaderValue::try_from(list).ok()) {
+fn append(headers: &mut HeaderMap, name: HeaderName, list: String) {
+    // What was serialized is visible ASCII.
+    if let Ok(value) = HeaderValue::try_from(list) {
         headers.append(name, value);
     }
 }

@@ -8,12 +8,9 @@ use std::time::Duration;
 
 use http::HeaderMap;
 
-use crate::{
-    backend::RateLimiter,
-    bucket::{Decision, Quota},
-};
+use crate::bucket::Decision;
 
-use super::admission::{Entry, tightest};
+use super::admission::{Told, tightness};
 
 pub(super) use policy::name;
 
@@ -65,7 +62,7 @@ pub(super) struct Styles {
 }
 
 impl Styles {
-    const NONE: Self = Self { draft: false, rate_limit: false, x_rate_limit: false };
+    pub(super) const NONE: Self = Self { draft: false, rate_limit: false, x_rate_limit: false };
 }
 
 impl Default for Styles {
@@ -89,20 +86,16 @@ impl FromIterator<HeaderStyle> for Styles {
 }
 
 /// Adds what is known of each limit.
-pub(super) fn write<L: RateLimiter>(headers: &mut HeaderMap, styles: Styles, entries: &[Entry<L>]) {
-    if styles == Styles::NONE || entries.is_empty() {
-        return;
-    }
+pub(super) fn write(headers: &mut HeaderMap, styles: Styles, limits: &[Told]) {
+    let Some(tightest) = limits.iter().min_by_key(|limit| tightness(&limit.decision)) else { return };
     if styles.draft {
-        draft::write(headers, entries);
+        draft::write(headers, limits);
     }
-    let Some((entry, decision)) = tightest(entries) else { return };
     if styles.rate_limit {
-        let reset = until_more(decision, &entry.limiter.policy().quota);
-        scalar::write(headers, &scalar::RATE_LIMIT, decision, reset);
+        scalar::write(headers, &scalar::RATE_LIMIT, &tightest.decision, until_more(tightest));
     }
     if styles.x_rate_limit {
-        scalar::write(headers, &scalar::X_RATE_LIMIT, decision, decision.reset_after);
+        scalar::write(headers, &scalar::X_RATE_LIMIT, &tightest.decision, tightest.decision.reset_after);
     }
 }
 
@@ -110,8 +103,8 @@ pub(super) fn write<L: RateLimiter>(headers: &mut HeaderMap, styles: Styles, ent
 ///
 /// A bucket refills evenly, so it is full later than that by the time of all permits that are missing beyond the next
 /// one.
-fn until_more(decision: &Decision, quota: &Quota) -> Duration {
-    let Decision { limit, remaining, reset_after, retry_after, .. } = *decision;
+fn until_more(told: &Told) -> Duration {
+    let Told { decision: Decision { limit, remaining, reset_after, retry_after, .. }, quota } = *told;
     let Some(beyond) = limit.saturating_sub(remaining).checked_sub(1) else { return reset_after };
     let later = u128::from(beyond) * quota.period().as_nanos() / u128::from(quota.count());
     let later = Duration::from_nanos(u64::try_from(later).unwrap_or(u64::MAX));

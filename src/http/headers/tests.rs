@@ -3,21 +3,20 @@ use sfv::{BareItem, List, ListEntry, Parser};
 use smallvec::SmallVec;
 
 use super::*;
-use crate::{
-    Limiter, ManualClock,
-    http::{admission::left_behind, key::KeyWriter},
-};
+use crate::{Limiter, ManualClock, Quota, http::admission::left_behind};
 
-/// A limit that was asked `count` times for one permit.
-fn asked(limiter: Limiter, count: u64) -> Entry<Limiter> {
-    let mut entry = Entry { limiter, key: KeyWriter::new(), cost: 1, answer: None };
-    for _ in 0..count {
-        entry.answer = Some(entry.limiter.check(""));
-    }
-    entry
+/// A limit of which that was said last.
+fn told(limiter: &Limiter, decision: Decision) -> Told {
+    Told { decision, quota: limiter.default_scope().quota() }
 }
 
-fn headers(styles: &[HeaderStyle], entries: &[Entry<Limiter>]) -> HeaderMap {
+/// A limit that was asked `count` times for one permit.
+fn asked(limiter: Limiter, count: u64) -> Told {
+    let decisions = (0..count).map(|_| limiter.check(""));
+    told(&limiter, decisions.last().expect("asked at least once"))
+}
+
+fn headers(styles: &[HeaderStyle], entries: &[Told]) -> HeaderMap {
     let mut headers = HeaderMap::new();
     write(&mut headers, styles.iter().copied().collect(), entries);
     headers
@@ -27,7 +26,7 @@ fn at_rest(quota: Quota) -> Limiter {
     Limiter::local_with_clock(quota, ManualClock::new())
 }
 
-fn draft(entry: Entry<Limiter>) -> (String, String) {
+fn draft(entry: Told) -> (String, String) {
     let headers = headers(&[HeaderStyle::Draft], &[entry]);
     let text = |name: &str| headers[name].to_str().expect("visible ASCII").to_string();
     (text("ratelimit-policy"), text("ratelimit"))
@@ -51,16 +50,14 @@ fn more_is_there_when_the_fields_say_so() {
     }
     // What was charged beyond the burst has to come back before anything passes.
     let limiter = at_rest(Quota::per_minute(60));
-    let mut entry = Entry { answer: None, limiter, key: KeyWriter::new(), cost: 1 };
-    entry.answer = Some(left_behind(entry.limiter.charge("", 65)));
-    let (_, limit) = draft(entry);
+    let (_, limit) = draft(told(&limiter, left_behind(limiter.charge("", 65))));
     assert_eq!(limit, r#""default";r=0;t=6"#);
 }
 
 #[test]
 fn a_reset_of_zero_is_written() {
     let limiter = at_rest(Quota::per_minute(60));
-    let full = Entry { answer: Some(limiter.peek("")), limiter, key: KeyWriter::new(), cost: 1 };
+    let full = told(&limiter, limiter.peek(""));
     let headers = headers(&[HeaderStyle::Draft, HeaderStyle::RateLimit, HeaderStyle::XRateLimit], &[full]);
     assert_eq!(headers["ratelimit"], r#""default";r=60;t=0"#);
     assert_eq!(headers["ratelimit-reset"], "0");
@@ -72,7 +69,7 @@ fn a_structured_fields_parser_reads_all_members() {
     let limiter = at_rest(Quota::per_second(5));
     let named = limiter.scope("a \"quoted\" näme\\", Quota::per_hour(7)).check("").policy;
     let mut second = asked(at_rest(Quota::per_hour(7)), 3);
-    second.answer = second.answer.map(|decision| decision.by(named));
+    second.decision = second.decision.by(named);
     let headers = headers(&[HeaderStyle::Draft], &[asked(limiter, 1), second]);
     let list = |name: &str| -> List { Parser::new(headers[name].as_bytes()).parse().expect("a list") };
     let names = |list: &List| -> Vec<String> {
