@@ -6,6 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
@@ -14,10 +15,10 @@ pub trait Bodies<B>: sealed::Sealed {
     /// The body of a response.
     type Body;
 
-    /// Of a response of the service inside.
-    fn inner(body: B) -> Self::Body;
+    /// A response of the service inside.
+    fn inner(response: Response<B>) -> Response<Self::Body>;
 
-    /// Of a refusal.
+    /// The body of a refusal.
     fn own(data: Bytes) -> Self::Body;
 }
 
@@ -38,8 +39,8 @@ mod sealed {
 impl<B> Bodies<B> for Wrapped {
     type Body = ResponseBody<B>;
 
-    fn inner(body: B) -> ResponseBody<B> {
-        ResponseBody { kind: Kind::Inner { body } }
+    fn inner(response: Response<B>) -> Response<ResponseBody<B>> {
+        response.map(|body| ResponseBody { kind: Kind::Inner { body } })
     }
 
     fn own(data: Bytes) -> ResponseBody<B> {
@@ -50,8 +51,8 @@ impl<B> Bodies<B> for Wrapped {
 impl<B: From<Bytes>> Bodies<B> for Kept {
     type Body = B;
 
-    fn inner(body: B) -> B {
-        body
+    fn inner(response: Response<B>) -> Response<B> {
+        response
     }
 
     fn own(data: Bytes) -> B {

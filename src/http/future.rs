@@ -22,52 +22,57 @@ use super::{
     by_response::{ByResponse, Settle},
     head::ResponseHead,
     headers::{self, Styles},
-    options::Options,
+    layer::Shared,
+    limits::Limits,
     service::{conclude, told},
 };
 
 pin_project! {
     /// The response of a [`RateLimit`](super::RateLimit).
     #[must_use = "futures do nothing unless polled"]
-    pub struct ResponseFuture<S, ReqBody, L, M = Wrapped>
+    pub struct ResponseFuture<S, ReqBody, R, M = Wrapped>
     where
         S: Service<Request<ReqBody>>,
-        L: RateLimiter,
-        L: Clone,
-        L: 'static,
+        R: Limits,
     {
         #[pin]
-        state: State<S, ReqBody, L>,
+        state: State<S, ReqBody, R>,
         bodies: PhantomData<fn() -> M>,
     }
 }
 
 pin_project! {
     #[project = StateProj]
-    enum State<S, ReqBody, L>
+    enum State<S, ReqBody, R>
     where
         S: Service<Request<ReqBody>>,
-        L: RateLimiter,
-        L: Clone,
-        L: 'static,
+        R: Limits,
     {
         /// A store is asked. Limiters that answer at once never come here.
-        Deciding { #[pin] deciding: L::Deciding, waiting: Option<Waiting<S, ReqBody, L>> },
-        Running { #[pin] future: S::Future, passed: Option<Passed<L>>, styles: Styles },
+        Deciding {
+            #[pin]
+            deciding: <R::Limiter as RateLimiter>::Deciding,
+            waiting: Option<Waiting<S, ReqBody, R>>,
+        },
+        Running { #[pin] future: S::Future, passed: Passed<R::Limiter>, styles: Styles },
         /// A store is told what the response came to.
-        Settling { #[pin] deciding: L::Deciding, settling: Option<Settling<S::Response, S::Error, L>> },
+        Settling {
+            #[pin]
+            deciding: <R::Limiter as RateLimiter>::Deciding,
+            settling: Option<Settling<S::Response, S::Error, R::Limiter>>,
+        },
         Refused { response: Option<Response<Bytes>> },
     }
 }
 
 /// A request while a store is asked about it.
-pub(super) struct Waiting<S, ReqBody, L: RateLimiter + Clone + 'static> {
+pub(super) struct Waiting<S, ReqBody, R: Limits> {
     /// Was polled ready, and is called at most once.
     pub(super) service: S,
     pub(super) request: Request<ReqBody>,
-    pub(super) entries: Vec<Entry<'static, L>>,
-    pub(super) admission: Admission<L::Error>,
-    pub(super) options: Arc<Options>,
+    pub(super) entries: Vec<Entry<'static, R::Limiter>>,
+    pub(super) admission: Admission<<R::Limiter as RateLimiter>::Error>,
+    pub(super) shared: Arc<Shared<R>>,
 }
 
 /// What is kept of a request that passed.
@@ -97,21 +102,21 @@ struct Settling<R, E, L: Clone + 'static> {
     at: usize,
 }
 
-impl<S, ReqBody, L, M> ResponseFuture<S, ReqBody, L, M>
+impl<S, ReqBody, R, M> ResponseFuture<S, ReqBody, R, M>
 where
     S: Service<Request<ReqBody>>,
-    L: RateLimiter + Clone,
+    R: Limits,
 {
-    fn new(state: State<S, ReqBody, L>) -> Self {
+    fn new(state: State<S, ReqBody, R>) -> Self {
         Self { state, bodies: PhantomData }
     }
 
-    pub(super) fn deciding(deciding: L::Deciding, waiting: Waiting<S, ReqBody, L>) -> Self {
+    pub(super) fn deciding(deciding: <R::Limiter as RateLimiter>::Deciding, waiting: Waiting<S, ReqBody, R>) -> Self {
         Self::new(State::Deciding { deciding, waiting: Some(waiting) })
     }
 
-    pub(super) fn running(future: S::Future, passed: Passed<L>, styles: Styles) -> Self {
-        Self::new(State::Running { future, passed: Some(passed), styles })
+    pub(super) fn running(future: S::Future, passed: Passed<R::Limiter>, styles: Styles) -> Self {
+        Self::new(State::Running { future, passed, styles })
     }
 
     pub(super) fn refused(response: Response<Bytes>) -> Self {
@@ -119,10 +124,10 @@ where
     }
 }
 
-impl<S, ReqBody, ResBody, L, M> Future for ResponseFuture<S, ReqBody, L, M>
+impl<S, ReqBody, ResBody, R, M> Future for ResponseFuture<S, ReqBody, R, M>
 where
     S: Service<Request<ReqBody>, Response = Response<ResBody>>,
-    L: RateLimiter + Clone,
+    R: Limits,
     M: Bodies<ResBody>,
 {
     type Output = Result<Response<M::Body>, S::Error>;
@@ -142,9 +147,9 @@ where
                 }
                 StateProj::Running { future, passed, styles } => {
                     let result = ready!(future.poll(cx));
-                    let Passed { told, settle } = passed.take().expect(DONE);
-                    let Some((by_response, entries)) = settle else {
-                        return Poll::Ready(result.map(|response| finish::<_, M>(response, *styles, &told)));
+                    // Not taken, since it is large and there is nothing to settle as a rule.
+                    let Some((by_response, entries)) = passed.settle.take() else {
+                        return Poll::Ready(result.map(|response| finish::<_, M>(response, *styles, &passed.told)));
                     };
                     Settling { result, styles: *styles, by_response, entries, at: 0 }
                 }
@@ -174,18 +179,20 @@ where
 /// The response, with what is to be told of the limits.
 fn finish<B, M: Bodies<B>>(mut response: Response<B>, styles: Styles, told: &[Told]) -> Response<M::Body> {
     headers::write(response.headers_mut(), styles, told);
-    response.map(M::inner)
+    M::inner(response)
 }
 
-impl<S, ReqBody, L> Waiting<S, ReqBody, L>
+impl<S, ReqBody, R> Waiting<S, ReqBody, R>
 where
     S: Service<Request<ReqBody>>,
-    L: RateLimiter + Clone,
+    R: Limits,
 {
-    fn go_on<M>(mut self) -> ResponseFuture<S, ReqBody, L, M> {
+    fn go_on<M>(mut self) -> ResponseFuture<S, ReqBody, R, M> {
         match self.admission.run(&mut self.entries) {
             Step::Ask(deciding) => ResponseFuture::deciding(deciding, self),
-            Step::Done(verdict) => conclude(&mut self.service, self.request, self.entries, verdict, &self.options),
+            Step::Done(verdict) => {
+                conclude(&mut self.service, self.request, &mut self.entries, verdict, &self.shared.options)
+            }
         }
     }
 }

@@ -26,14 +26,26 @@ use super::{
 #[derive(Debug)]
 #[must_use = "a layer limits nothing until a service is inside of it"]
 pub struct RateLimitLayer<R, M = Wrapped> {
-    limits: Arc<R>,
-    options: Arc<Options>,
+    shared: Arc<Shared<R>>,
     bodies: PhantomData<M>,
+}
+
+/// What all services of a layer share, behind one pointer: servers clone services for each connection, if not for each request.
+#[derive(Debug)]
+pub(super) struct Shared<R> {
+    pub(super) limits: Arc<R>,
+    pub(super) options: Options,
+}
+
+impl<R> Clone for Shared<R> {
+    fn clone(&self) -> Self {
+        Self { limits: Arc::clone(&self.limits), options: self.options.clone() }
+    }
 }
 
 impl<R, M> Clone for RateLimitLayer<R, M> {
     fn clone(&self) -> Self {
-        Self { limits: Arc::clone(&self.limits), options: Arc::clone(&self.options), bodies: PhantomData }
+        Self { shared: Arc::clone(&self.shared), bodies: PhantomData }
     }
 }
 
@@ -47,7 +59,8 @@ impl<L: RateLimiter + Clone + 'static, K: KeyExtractor> RateLimitLayer<Limit<Alw
 impl<R: Limits> RateLimitLayer<R> {
     /// All of `limits` have to allow a request.
     pub fn limits(limits: R) -> Self {
-        Self { limits: Arc::new(limits), options: Arc::default(), bodies: PhantomData }
+        let shared = Shared { limits: Arc::new(limits), options: Options::default() };
+        Self { shared: Arc::new(shared), bodies: PhantomData }
     }
 
     /// Responses keep the type of the service's bodies, which has to be made of [`Bytes`]: axum's `Body` and http-body-util's `Full` are.
@@ -55,13 +68,14 @@ impl<R: Limits> RateLimitLayer<R> {
     /// By default they get a [`ResponseBody`](super::ResponseBody), which does for any body, also hyper's `Incoming` and tonic's `Body`. axum
     /// puts each body that is not its own into a box, so there this spares an allocation a request.
     pub fn keep_body(self) -> RateLimitLayer<R, Kept> {
-        RateLimitLayer { limits: self.limits, options: self.options, bodies: PhantomData }
+        RateLimitLayer { shared: self.shared, bodies: PhantomData }
     }
 }
 
 impl<R: Limits, M> RateLimitLayer<R, M> {
     fn set(mut self, set: impl FnOnce(&mut Options)) -> Self {
-        set(Arc::make_mut(&mut self.options));
+        // Clones made before keep what they have.
+        set(&mut Arc::make_mut(&mut self.shared).options);
         self
     }
 
@@ -129,6 +143,6 @@ impl<S, R: Limits, M> Layer<S> for RateLimitLayer<R, M> {
     type Service = RateLimit<S, R, M>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        RateLimit::new(inner, Arc::clone(&self.limits), Arc::clone(&self.options))
+        RateLimit::new(inner, Arc::clone(&self.shared))
     }
 }

@@ -37,9 +37,25 @@ impl<'a, L: Clone> Charges<'a, L> {
         Self { entries: SmallVec::new() }
     }
 
-    /// Adds `cost` permits of `key` at `limiter`. One that is borrowed is cloned only where something has to be waited for.
-    pub fn add(&mut self, limiter: Cow<'a, L>, key: KeyWriter, cost: u64) {
-        self.entries.push(Entry { limiter, key, cost, answer: None });
+    /// Adds `cost` permits, at `limiter`, of the key that `write` writes. A limiter that is borrowed is cloned only where something
+    /// has to be waited for.
+    ///
+    /// # Errors
+    ///
+    /// Those of `write`. Nothing was added then.
+    pub fn add<E>(
+        &mut self,
+        limiter: Cow<'a, L>,
+        cost: u64,
+        write: impl FnOnce(&mut KeyWriter) -> Result<(), E>,
+    ) -> Result<(), E> {
+        // The key is written where it stays.
+        self.entries.push(Entry { limiter, key: KeyWriter::new(), cost, answer: None });
+        let written = self.entries.last_mut().map_or(Ok(()), |entry| write(&mut entry.key));
+        if written.is_err() {
+            self.entries.pop();
+        }
+        written
     }
 }
 
@@ -196,21 +212,21 @@ impl<R: Resolve, K: KeyExtractor> Limits for Limit<R, K> {
 
     fn collect<'a>(&'a self, head: &RequestHead<'_>, charges: &mut Charges<'a, R::Limiter>) -> Result<(), KeyError> {
         let Some((limiter, cost)) = self.resolve.resolve(head) else { return Ok(()) };
-        let mut key = KeyWriter::new();
-        if self.missing == MissingKey::Share {
-            key.write(KEYED);
-        }
-        match (self.key.extract(head, &mut key), self.missing) {
-            (Ok(()), _) => {}
-            (Err(_), MissingKey::Exempt) => return Ok(()),
-            (Err(_), MissingKey::Share) => {
-                key = KeyWriter::new();
-                key.write(UNKEYED);
+        let share = self.missing == MissingKey::Share;
+        let added = charges.add(limiter, cost, |key| {
+            if share {
+                key.write(KEYED);
             }
-            (Err(error), MissingKey::Refuse) => return Err(error),
-        }
-        charges.add(limiter, key, cost);
-        Ok(())
+            match self.key.extract(head, key) {
+                Err(_) if share => {
+                    *key = KeyWriter::new();
+                    key.write(UNKEYED);
+                    Ok(())
+                }
+                extracted => extracted,
+            }
+        });
+        if self.missing == MissingKey::Exempt { Ok(()) } else { added }
     }
 }
 

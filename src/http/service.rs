@@ -24,6 +24,7 @@ use super::{
     future::{Passed, ResponseFuture, Waiting},
     head::RequestHead,
     headers::{self, Styles},
+    layer::Shared,
     limits::{Charges, Limits},
     options::Options,
     refusal::Refusal,
@@ -33,20 +34,19 @@ use super::{
 #[derive(Debug)]
 pub struct RateLimit<S, R, M = Wrapped> {
     inner: S,
-    limits: Arc<R>,
-    options: Arc<Options>,
+    shared: Arc<Shared<R>>,
     bodies: PhantomData<M>,
 }
 
 impl<S: Clone, R, M> Clone for RateLimit<S, R, M> {
     fn clone(&self) -> Self {
-        Self::new(self.inner.clone(), Arc::clone(&self.limits), Arc::clone(&self.options))
+        Self::new(self.inner.clone(), Arc::clone(&self.shared))
     }
 }
 
 impl<S, R, M> RateLimit<S, R, M> {
-    pub(super) fn new(inner: S, limits: Arc<R>, options: Arc<Options>) -> Self {
-        Self { inner, limits, options, bodies: PhantomData }
+    pub(super) fn new(inner: S, shared: Arc<Shared<R>>) -> Self {
+        Self { inner, shared, bodies: PhantomData }
     }
 
     /// The service inside.
@@ -63,49 +63,49 @@ where
 {
     type Response = Response<M::Body>;
     type Error = S::Error;
-    type Future = ResponseFuture<S, ReqBody, R::Limiter, M>;
+    type Future = ResponseFuture<S, ReqBody, R, M>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
     }
 
     fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
+        let Shared { limits, options } = &*self.shared;
         let head = RequestHead::of(&request);
         let mut charges = Charges::new();
-        if (self.options.counts_preflight || !is_preflight(&head))
-            && let Err(error) = self.limits.collect(&head, &mut charges)
+        if (options.counts_preflight || !is_preflight(&head))
+            && let Err(error) = limits.collect(&head, &mut charges)
         {
             let refusal = Refusal::no_key(&error);
-            return ResponseFuture::refused(refuse(&self.options, &head, &refusal, &[]));
+            return ResponseFuture::refused(refuse(options, &head, &refusal, &[]));
         }
-        let Charges { mut entries } = charges;
-        let mut admission = Admission::new(self.options.timing(), self.options.on_error);
-        match admission.run(&mut entries) {
-            Step::Done(verdict) => conclude(&mut self.inner, request, entries, verdict, &self.options),
+        let mut admission = Admission::new(options.timing(), options.on_error);
+        match admission.run(&mut charges.entries) {
+            Step::Done(verdict) => conclude(&mut self.inner, request, &mut charges.entries, verdict, options),
             Step::Ask(deciding) => {
-                let entries = entries.into_iter().map(Entry::into_owned).collect();
+                let entries = charges.entries.into_iter().map(Entry::into_owned).collect();
                 // The service that was polled ready is the one to call; its clone has to be polled first.
                 let clone = self.inner.clone();
                 let service = mem::replace(&mut self.inner, clone);
-                let options = Arc::clone(&self.options);
-                ResponseFuture::deciding(deciding, Waiting { service, request, entries, admission, options })
+                let shared = Arc::clone(&self.shared);
+                ResponseFuture::deciding(deciding, Waiting { service, request, entries, admission, shared })
             }
         }
     }
 }
 
 /// What becomes of a request on which all is decided.
-pub(super) fn conclude<'a, S, ReqBody, L, M, E>(
+pub(super) fn conclude<'a, S, ReqBody, R, M, E>(
     service: &mut S,
     mut request: Request<ReqBody>,
-    entries: E,
-    verdict: Verdict<L::Error>,
+    entries: &mut E,
+    verdict: Verdict<<R::Limiter as RateLimiter>::Error>,
     options: &Options,
-) -> ResponseFuture<S, ReqBody, L, M>
+) -> ResponseFuture<S, ReqBody, R, M>
 where
     S: Service<Request<ReqBody>>,
-    L: RateLimiter + Clone + 'a,
-    E: Deref<Target = [Entry<'a, L>]> + IntoIterator<Item = Entry<'a, L>>,
+    R: Limits,
+    E: Default + Deref<Target = [Entry<'a, R::Limiter>]> + IntoIterator<Item = Entry<'a, R::Limiter>>,
 {
     let refusal = match &verdict {
         Verdict::Pass => {
@@ -116,9 +116,10 @@ where
                 request.extensions_mut().insert(tightest);
             }
             let passed = match &options.by_response {
-                None => Passed::told(told(&entries, options.styles)),
+                None => Passed::told(told(entries, options.styles)),
                 Some(by_response) => {
-                    Passed::to_settle(by_response.clone(), entries.into_iter().map(Entry::into_owned).collect())
+                    let entries = mem::take(entries).into_iter().map(Entry::into_owned);
+                    Passed::to_settle(by_response.clone(), entries.collect())
                 }
             };
             return ResponseFuture::running(service.call(request), passed, options.styles);
@@ -126,7 +127,7 @@ where
         Verdict::Refused(by) => Refusal::limited(entries.get(*by).and_then(|entry| entry.answer)),
         Verdict::Failed(error) => Refusal::unavailable(error),
     };
-    let limits = told(&entries, options.styles);
+    let limits = told(entries, options.styles);
     ResponseFuture::refused(refuse(options, &RequestHead::of(&request), &refusal, &limits))
 }
 
