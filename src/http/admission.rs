@@ -2,10 +2,7 @@
 
 use std::{any::Any, borrow::Cow, cmp::Reverse, future::Ready};
 
-use crate::{
-    backend::RateLimiter,
-    bucket::{Decision, Quota},
-};
+use crate::{backend::RateLimiter, bucket::Decision};
 
 use super::{by_response::Timing, key::KeyWriter, options::OnError};
 
@@ -25,18 +22,6 @@ impl<L: RateLimiter + Clone> Entry<'_, L> {
         let Self { limiter, key, cost, answer } = self;
         Entry { limiter: Cow::Owned(limiter.into_owned()), key, cost, answer }
     }
-
-    /// What there is to tell of it.
-    pub(super) fn told(&self) -> Option<Told> {
-        self.answer.map(|decision| Told { decision, quota: self.limiter.policy().quota })
-    }
-}
-
-/// What clients may be told of one limit.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Told {
-    pub(super) decision: Decision,
-    pub(super) quota: Quota,
 }
 
 /// What all limits come to.
@@ -49,17 +34,10 @@ pub(super) enum Verdict<E> {
     Failed(E),
 }
 
-/// What to do next.
-pub(super) enum Step<L: RateLimiter> {
-    /// Wait for this, and give [`Admission::answer`] what it says.
-    Ask(L::Deciding),
-    Done(Verdict<L::Error>),
-}
-
 /// How far the limits of one request are asked: one after the other, all or nothing.
 ///
-/// [`run`](Self::run) says what to wait for, [`answer`](Self::answer) takes what came of it; so on until the first says `Done`. All
-/// calls are about the same entries.
+/// [`run`](Self::run) says what to wait for, [`answer`](Self::answer) takes what came of it; so on until there is
+/// nothing to wait for, and a [`verdict`](Self::verdict). All calls are about the same entries.
 #[derive(Debug)]
 pub(super) struct Admission<E> {
     timing: Timing,
@@ -75,51 +53,52 @@ impl<E: std::error::Error> Admission<E> {
         Self { timing, on_error, at: 0, verdict: None }
     }
 
-    /// Goes on for as long as answers are there at once.
-    pub(super) fn run<L>(&mut self, entries: &mut [Entry<'_, L>]) -> Step<L>
+    /// Goes on for as long as answers are there at once. Returns what to wait for, and `None` when all is decided.
+    pub(super) fn run<L>(&mut self, entries: &mut [Entry<'_, L>]) -> Option<L::Deciding>
     where
         L: RateLimiter<Error = E> + Clone,
     {
-        loop {
-            match self.next(entries) {
-                Step::Ask(deciding) => match at_once::<L>(deciding) {
-                    Ok(answer) => self.answer(entries, answer),
-                    Err(deciding) => return Step::Ask(deciding),
-                },
-                done @ Step::Done(_) => return done,
+        while let Some(deciding) = self.next(entries) {
+            match at_once::<L>(deciding) {
+                Ok(answer) => self.answer(entries, answer),
+                Err(deciding) => return Some(deciding),
             }
         }
+        None
     }
 
-    fn next<L>(&mut self, entries: &[Entry<'_, L>]) -> Step<L>
+    /// What all limits came to, once.
+    pub(super) fn verdict(&mut self) -> Verdict<E> {
+        self.verdict.take().unwrap_or(Verdict::Pass)
+    }
+
+    fn next<L>(&mut self, entries: &[Entry<'_, L>]) -> Option<L::Deciding>
     where
         L: RateLimiter<Error = E> + Clone,
     {
         if self.verdict.is_some() {
             return self.give_back(entries);
         }
-        let Some(Entry { limiter, key, cost, .. }) = entries.get(self.at) else {
-            return Step::Done(Verdict::Pass);
-        };
-        Step::Ask(match self.timing {
+        let Entry { limiter, key, cost, .. } = entries.get(self.at)?;
+        Some(match self.timing {
             Timing::Before => limiter.decide(key.as_bytes(), *cost),
             Timing::After => limiter.peek(key.as_bytes(), *cost),
         })
     }
 
     /// The first `at` entries consumed permits that they have to get back.
-    fn give_back<L>(&mut self, entries: &[Entry<'_, L>]) -> Step<L>
+    fn give_back<L>(&mut self, entries: &[Entry<'_, L>]) -> Option<L::Deciding>
     where
         L: RateLimiter<Error = E> + Clone,
     {
         while self.timing == Timing::Before && self.at > 0 {
             let Entry { limiter, key, cost, answer } = &entries[self.at - 1];
             if answer.is_some() && *cost > 0 {
-                return Step::Ask(limiter.refund(key.as_bytes(), *cost));
+                return Some(limiter.refund(key.as_bytes(), *cost));
             }
             self.at -= 1;
         }
-        Step::Done(self.verdict.take().unwrap_or(Verdict::Pass))
+        None
     }
 
     pub(super) fn answer<L: Clone>(&mut self, entries: &mut [Entry<'_, L>], answer: Result<Decision, E>) {
@@ -154,15 +133,16 @@ pub(super) fn left_behind(decision: Decision) -> Decision {
     Decision { allowed: true, retry_after: None, ..decision }
 }
 
-/// What orders decisions by how little they leave: a refusal first, then by what remains, then by how long it takes to be back.
+/// What orders decisions by how little they leave: a refusal first, then by what remains, then by how long it takes to
+/// be back.
 pub(super) fn tightness(decision: &Decision) -> impl Ord + use<> {
     (decision.allowed, decision.remaining, Reverse(decision.reset_after))
 }
 
 /// The answer of a limiter that has it at once; else the future, which was not polled and may still be moved.
 ///
-/// A limiter that answers at once says so by its type: [`Ready`]. Asking for the type is resolved by the compiler, and spares all
-/// requests of local limiters the clone of the service that an answer to wait for needs.
+/// A limiter that answers at once says so by its type: [`Ready`]. Asking for the type is resolved by the compiler, and
+/// spares all requests of local limiters the clone of the service that an answer to wait for needs.
 pub(super) fn at_once<L: RateLimiter>(deciding: L::Deciding) -> Result<Result<Decision, L::Error>, L::Deciding> {
     let mut deciding = Some(deciding);
     let ready = (&mut deciding as &mut dyn Any).downcast_mut::<Option<Ready<Result<Decision, L::Error>>>>();

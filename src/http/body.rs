@@ -26,7 +26,8 @@ pub trait Bodies<B>: sealed::Sealed {
 #[derive(Clone, Copy, Debug)]
 pub struct Wrapped(());
 
-/// Responses keep the type of the service's bodies; see [`RateLimitLayer::keep_body`](super::RateLimitLayer::keep_body).
+/// Responses keep the type of the service's bodies; see
+/// [`RateLimitLayer::keep_body`](super::RateLimitLayer::keep_body).
 #[derive(Clone, Copy, Debug)]
 pub struct Kept(());
 

@@ -3,6 +3,7 @@
 use std::{
     future::Future,
     marker::PhantomData,
+    mem,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
@@ -17,14 +18,14 @@ use tower_service::Service;
 use crate::{backend::RateLimiter, bucket::Decision};
 
 use super::{
-    admission::{Admission, Entry, Step, Told, at_once, left_behind},
+    admission::{Admission, Entry, at_once, left_behind},
     body::{Bodies, Wrapped},
     by_response::{ByResponse, Settle},
     head::ResponseHead,
-    headers::{self, Styles},
+    headers::{self, Styles, Told, told},
     layer::Shared,
     limits::Limits,
-    service::{conclude, told},
+    service::{Conclusion, conclude},
 };
 
 pin_project! {
@@ -76,20 +77,11 @@ pub(super) struct Waiting<S, ReqBody, R: Limits> {
 }
 
 /// What is kept of a request that passed.
-pub(super) struct Passed<L: Clone + 'static> {
-    /// What its response tells, where that is known already.
-    told: SmallVec<[Told; 1]>,
-    settle: Option<(ByResponse, Vec<Entry<'static, L>>)>,
-}
-
-impl<L: Clone> Passed<L> {
-    pub(super) fn told(told: SmallVec<[Told; 1]>) -> Self {
-        Self { told, settle: None }
-    }
-
-    pub(super) fn to_settle(by_response: ByResponse, entries: Vec<Entry<'static, L>>) -> Self {
-        Self { told: SmallVec::new(), settle: Some((by_response, entries)) }
-    }
+pub(super) enum Passed<L: Clone + 'static> {
+    /// What its response tells.
+    Told(SmallVec<[Told; 1]>),
+    /// What its response says, and then tells.
+    Settle { by_response: ByResponse, entries: Vec<Entry<'static, L>> },
 }
 
 /// A result that waits until all limits are settled.
@@ -132,10 +124,30 @@ where
 {
     type Output = Result<Response<M::Body>, S::Error>;
 
-    #[allow(clippy::expect_used, reason = "a future must not be polled after it is ready")]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        const DONE: &str = "polled after it was ready";
         let mut state = self.project().state;
+        // Nearly all requests: apart, so that what the others need is not in their way.
+        if let StateProj::Running { future, passed: Passed::Told(told), styles } = state.as_mut().project() {
+            let result = ready!(future.poll(cx));
+            return Poll::Ready(result.map(|response| finish::<_, M>(response, *styles, told)));
+        }
+        Self::poll_others(state, cx)
+    }
+}
+
+impl<S, ReqBody, ResBody, R, M> ResponseFuture<S, ReqBody, R, M>
+where
+    S: Service<Request<ReqBody>, Response = Response<ResBody>>,
+    R: Limits,
+    M: Bodies<ResBody>,
+{
+    #[inline(never)]
+    #[allow(clippy::expect_used, reason = "a future must not be polled after it is ready")]
+    fn poll_others(
+        mut state: Pin<&mut State<S, ReqBody, R>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Response<M::Body>, S::Error>> {
+        const DONE: &str = "polled after it was ready";
         loop {
             let mut settling = match state.as_mut().project() {
                 StateProj::Deciding { deciding, waiting } => {
@@ -147,11 +159,15 @@ where
                 }
                 StateProj::Running { future, passed, styles } => {
                     let result = ready!(future.poll(cx));
-                    // Not taken, since it is large and there is nothing to settle as a rule.
-                    let Some((by_response, entries)) = passed.settle.take() else {
-                        return Poll::Ready(result.map(|response| finish::<_, M>(response, *styles, &passed.told)));
-                    };
-                    Settling { result, styles: *styles, by_response, entries, at: 0 }
+                    match passed {
+                        Passed::Told(told) => {
+                            return Poll::Ready(result.map(|response| finish::<_, M>(response, *styles, told)));
+                        }
+                        Passed::Settle { by_response, entries } => {
+                            let (by_response, entries) = (by_response.clone(), mem::take(entries));
+                            Settling { result, styles: *styles, by_response, entries, at: 0 }
+                        }
+                    }
                 }
                 StateProj::Settling { deciding, settling } => {
                     let answer = ready!(deciding.poll(cx));
@@ -189,9 +205,15 @@ where
 {
     fn go_on<M>(mut self) -> ResponseFuture<S, ReqBody, R, M> {
         match self.admission.run(&mut self.entries) {
-            Step::Ask(deciding) => ResponseFuture::deciding(deciding, self),
-            Step::Done(verdict) => {
-                conclude(&mut self.service, self.request, &mut self.entries, verdict, &self.shared.options)
+            Some(deciding) => ResponseFuture::deciding(deciding, self),
+            None => {
+                let (verdict, options) = (self.admission.verdict(), &self.shared.options);
+                match conclude(&mut self.request, &mut self.entries, verdict, options) {
+                    Conclusion::Pass(passed) => {
+                        ResponseFuture::running(self.service.call(self.request), passed, options.styles)
+                    }
+                    Conclusion::Refuse(response) => ResponseFuture::refused(response),
+                }
             }
         }
     }

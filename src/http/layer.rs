@@ -30,7 +30,8 @@ pub struct RateLimitLayer<R, M = Wrapped> {
     bodies: PhantomData<M>,
 }
 
-/// What all services of a layer share, behind one pointer: servers clone services for each connection, if not for each request.
+/// What all services of a layer share, behind one pointer: servers clone services for each connection, if not for each
+/// request.
 #[derive(Debug)]
 pub(super) struct Shared<R> {
     pub(super) limits: Arc<R>,
@@ -63,10 +64,12 @@ impl<R: Limits> RateLimitLayer<R> {
         Self { shared: Arc::new(shared), bodies: PhantomData }
     }
 
-    /// Responses keep the type of the service's bodies, which has to be made of [`Bytes`]: axum's `Body` and http-body-util's `Full` are.
+    /// Responses keep the type of the service's bodies, which has to be made of [`Bytes`]: axum's `Body` and
+    /// http-body-util's `Full` are.
     ///
-    /// By default they get a [`ResponseBody`](super::ResponseBody), which does for any body, also hyper's `Incoming` and tonic's `Body`. axum
-    /// puts each body that is not its own into a box, so there this spares an allocation a request.
+    /// By default they get a [`ResponseBody`](super::ResponseBody), which does for any body, also hyper's `Incoming`
+    /// and tonic's `Body`. axum puts each body that is not its own into a box, so there this spares an allocation a
+    /// request.
     pub fn keep_body(self) -> RateLimitLayer<R, Kept> {
         RateLimitLayer { shared: self.shared, bodies: PhantomData }
     }

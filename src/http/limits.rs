@@ -1,6 +1,6 @@
 //! Which limits apply to a request: by which limiter, under which key, at what cost.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, iter::once_with};
 
 use smallvec::SmallVec;
 
@@ -37,8 +37,8 @@ impl<'a, L: Clone> Charges<'a, L> {
         Self { entries: SmallVec::new() }
     }
 
-    /// Adds `cost` permits, at `limiter`, of the key that `write` writes. A limiter that is borrowed is cloned only where something
-    /// has to be waited for.
+    /// Adds `cost` permits, at `limiter`, of the key that `write` writes. A limiter that is borrowed is cloned only
+    /// where something has to be waited for.
     ///
     /// # Errors
     ///
@@ -49,8 +49,8 @@ impl<'a, L: Clone> Charges<'a, L> {
         cost: u64,
         write: impl FnOnce(&mut KeyWriter) -> Result<(), E>,
     ) -> Result<(), E> {
-        // The key is written where it stays.
-        self.entries.push(Entry { limiter, key: KeyWriter::new(), cost, answer: None });
+        // The entry is made and the key is written where they stay.
+        self.entries.extend(once_with(|| Entry { limiter, key: KeyWriter::new(), cost, answer: None }));
         let written = self.entries.last_mut().map_or(Ok(()), |entry| write(&mut entry.key));
         if written.is_err() {
             self.entries.pop();

@@ -13,17 +13,16 @@ use http::{
     Method, Request, Response,
     header::{ACCESS_CONTROL_REQUEST_METHOD, ORIGIN},
 };
-use smallvec::SmallVec;
 use tower_service::Service;
 
 use crate::backend::RateLimiter;
 
 use super::{
-    admission::{Admission, Entry, Step, Told, Verdict, tightness},
+    admission::{Admission, Entry, Verdict, tightness},
     body::{Bodies, Wrapped},
     future::{Passed, ResponseFuture, Waiting},
     head::RequestHead,
-    headers::{self, Styles},
+    headers::{self, Told},
     layer::Shared,
     limits::{Charges, Limits},
     options::Options,
@@ -69,7 +68,7 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, request: Request<ReqBody>) -> Self::Future {
+    fn call(&mut self, mut request: Request<ReqBody>) -> Self::Future {
         let Shared { limits, options } = &*self.shared;
         let head = RequestHead::of(&request);
         let mut charges = Charges::new();
@@ -80,63 +79,59 @@ where
             return ResponseFuture::refused(refuse(options, &head, &refusal, &[]));
         }
         let mut admission = Admission::new(options.timing(), options.on_error);
-        match admission.run(&mut charges.entries) {
-            Step::Done(verdict) => conclude(&mut self.inner, request, &mut charges.entries, verdict, options),
-            Step::Ask(deciding) => {
-                let entries = charges.entries.into_iter().map(Entry::into_owned).collect();
-                // The service that was polled ready is the one to call; its clone has to be polled first.
-                let clone = self.inner.clone();
-                let service = mem::replace(&mut self.inner, clone);
-                let shared = Arc::clone(&self.shared);
-                ResponseFuture::deciding(deciding, Waiting { service, request, entries, admission, shared })
-            }
-        }
+        let Some(deciding) = admission.run(&mut charges.entries) else {
+            return match conclude(&mut request, &mut charges.entries, admission.verdict(), options) {
+                Conclusion::Pass(passed) => ResponseFuture::running(self.inner.call(request), passed, options.styles),
+                Conclusion::Refuse(response) => ResponseFuture::refused(response),
+            };
+        };
+        let entries = charges.entries.into_iter().map(Entry::into_owned).collect();
+        // The service that was polled ready is the one to call; its clone has to be polled first.
+        let clone = self.inner.clone();
+        let service = mem::replace(&mut self.inner, clone);
+        let shared = Arc::clone(&self.shared);
+        ResponseFuture::deciding(deciding, Waiting { service, request, entries, admission, shared })
     }
 }
 
+/// What becomes of a request.
+pub(super) enum Conclusion<L: Clone + 'static> {
+    /// It goes on to the service; this is kept of it.
+    Pass(Passed<L>),
+    Refuse(Response<Bytes>),
+}
+
 /// What becomes of a request on which all is decided.
-pub(super) fn conclude<'a, S, ReqBody, R, M, E>(
-    service: &mut S,
-    mut request: Request<ReqBody>,
+pub(super) fn conclude<'a, ReqBody, L, E>(
+    request: &mut Request<ReqBody>,
     entries: &mut E,
-    verdict: Verdict<<R::Limiter as RateLimiter>::Error>,
+    verdict: Verdict<L::Error>,
     options: &Options,
-) -> ResponseFuture<S, ReqBody, R, M>
+) -> Conclusion<L>
 where
-    S: Service<Request<ReqBody>>,
-    R: Limits,
-    E: Default + Deref<Target = [Entry<'a, R::Limiter>]> + IntoIterator<Item = Entry<'a, R::Limiter>>,
+    L: RateLimiter + Clone,
+    E: Default + Deref<Target = [Entry<'a, L>]> + IntoIterator<Item = Entry<'a, L>>,
 {
     let refusal = match &verdict {
         Verdict::Pass => {
-            let decisions = entries.iter().filter_map(|entry| entry.answer);
             if options.inserts_decision
-                && let Some(tightest) = decisions.min_by_key(tightness)
+                && let Some(tightest) = entries.iter().filter_map(|entry| entry.answer).min_by_key(tightness)
             {
                 request.extensions_mut().insert(tightest);
             }
-            let passed = match &options.by_response {
-                None => Passed::told(told(entries, options.styles)),
+            return Conclusion::Pass(match &options.by_response {
+                None => Passed::Told(headers::told(entries, options.styles)),
                 Some(by_response) => {
-                    let entries = mem::take(entries).into_iter().map(Entry::into_owned);
-                    Passed::to_settle(by_response.clone(), entries.collect())
+                    let entries = mem::take(entries).into_iter().map(Entry::into_owned).collect();
+                    Passed::Settle { by_response: by_response.clone(), entries }
                 }
-            };
-            return ResponseFuture::running(service.call(request), passed, options.styles);
+            });
         }
         Verdict::Refused(by) => Refusal::limited(entries.get(*by).and_then(|entry| entry.answer)),
         Verdict::Failed(error) => Refusal::unavailable(error),
     };
-    let limits = told(entries, options.styles);
-    ResponseFuture::refused(refuse(options, &RequestHead::of(&request), &refusal, &limits))
-}
-
-/// What there is to tell, if anything is to be told.
-pub(super) fn told<L: RateLimiter + Clone>(entries: &[Entry<'_, L>], styles: Styles) -> SmallVec<[Told; 1]> {
-    match styles {
-        Styles::NONE => SmallVec::new(),
-        _ => entries.iter().filter_map(Entry::told).collect(),
-    }
+    let limits = headers::told(entries, options.styles);
+    Conclusion::Refuse(refuse(options, &RequestHead::of(request), &refusal, &limits))
 }
 
 /// The response to a request that may not pass.

@@ -3,8 +3,7 @@
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sfv::{Integer, KeyRef, ListSerializer, StringRef, key_ref};
 
-use super::{policy::Window, until_more, whole_seconds};
-use crate::http::admission::Told;
+use super::Told;
 
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -24,17 +23,16 @@ pub(super) fn write(headers: &mut HeaderMap, all: &[Told]) {
     let [mut policies, mut limits] = [(); 2].map(|()| String::with_capacity(USUAL));
     let mut policies_list = ListSerializer::with_buffer(&mut policies);
     let mut limits_list = ListSerializer::with_buffer(&mut limits);
-    for told @ Told { decision, quota } in all {
-        let name = super::name(decision.policy);
+    for Told { policy, remaining, more, window, burst, .. } in all {
+        let name = super::name(policy);
         let Ok(name) = StringRef::from_str(&name) else { continue };
-        let window = Window::of(quota);
         let mut policy = policies_list.bare_item(name);
         policy = policy.parameter(QUOTA, integer(window.permits)).parameter(WINDOW, integer(window.seconds));
-        if quota.burst_size() != quota.count() {
-            let _written = policy.parameter(BURST, integer(quota.burst_size()));
+        if let Some(burst) = burst {
+            let _written = policy.parameter(BURST, integer(burst.get()));
         }
-        let limit = limits_list.bare_item(name).parameter(REMAINING, integer(decision.remaining));
-        let _written = limit.parameter(RESET, integer(whole_seconds(until_more(told))));
+        let limit = limits_list.bare_item(name).parameter(REMAINING, integer(*remaining));
+        let _written = limit.parameter(RESET, integer(*more));
     }
     append(headers, POLICY, policies);
     append(headers, LIMIT, limits);

@@ -4,13 +4,18 @@ mod draft;
 mod policy;
 mod scalar;
 
-use std::time::Duration;
+use std::{cmp::Reverse, num::NonZeroU64, time::Duration};
 
 use http::HeaderMap;
+use smallvec::SmallVec;
 
-use crate::bucket::Decision;
+use crate::{
+    backend::RateLimiter,
+    bucket::{Decision, Quota},
+};
 
-use super::admission::{Told, tightness};
+use super::admission::Entry;
+use policy::Window;
 
 pub(super) use policy::name;
 
@@ -85,17 +90,62 @@ impl FromIterator<HeaderStyle> for Styles {
     }
 }
 
+/// What clients are told of one limit. Smaller than what it is made of: it moves with the future of each response.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Told {
+    policy: &'static str,
+    limit: u64,
+    remaining: u64,
+    allowed: bool,
+    /// Seconds until one permit more would pass than now, and until the bucket is full.
+    more: u64,
+    full: u64,
+    /// By what quota.
+    window: Window,
+    /// Where it is not as many as the quota counts.
+    burst: Option<NonZeroU64>,
+}
+
+impl Told {
+    pub(super) fn new(decision: &Decision, quota: &Quota) -> Self {
+        Self {
+            policy: decision.policy,
+            limit: decision.limit,
+            remaining: decision.remaining,
+            allowed: decision.allowed,
+            more: whole_seconds(until_more(decision, quota)),
+            full: whole_seconds(decision.reset_after),
+            window: Window::of(quota),
+            burst: NonZeroU64::new(quota.burst_size()).filter(|burst| burst.get() != quota.count()),
+        }
+    }
+
+    /// Orders limits by how little they leave; see [`tightness`](super::admission::tightness).
+    fn tightness(&self) -> impl Ord + use<> {
+        (self.allowed, self.remaining, Reverse(self.full))
+    }
+}
+
+/// What there is to tell of the limits of a request, if anything is to be told.
+pub(super) fn told<L: RateLimiter + Clone>(entries: &[Entry<'_, L>], styles: Styles) -> SmallVec<[Told; 1]> {
+    if styles == Styles::NONE {
+        return SmallVec::new();
+    }
+    let told = |entry: &Entry<'_, L>| Some(Told::new(entry.answer.as_ref()?, &entry.limiter.policy().quota));
+    entries.iter().filter_map(told).collect()
+}
+
 /// Adds what is known of each limit.
 pub(super) fn write(headers: &mut HeaderMap, styles: Styles, limits: &[Told]) {
-    let Some(tightest) = limits.iter().min_by_key(|limit| tightness(&limit.decision)) else { return };
+    let Some(tightest) = limits.iter().min_by_key(|limit| limit.tightness()) else { return };
     if styles.draft {
         draft::write(headers, limits);
     }
     if styles.rate_limit {
-        scalar::write(headers, &scalar::RATE_LIMIT, &tightest.decision, until_more(tightest));
+        scalar::write(headers, &scalar::RATE_LIMIT, tightest, tightest.more);
     }
     if styles.x_rate_limit {
-        scalar::write(headers, &scalar::X_RATE_LIMIT, &tightest.decision, tightest.decision.reset_after);
+        scalar::write(headers, &scalar::X_RATE_LIMIT, tightest, tightest.full);
     }
 }
 
@@ -103,8 +153,8 @@ pub(super) fn write(headers: &mut HeaderMap, styles: Styles, limits: &[Told]) {
 ///
 /// A bucket refills evenly, so it is full later than that by the time of all permits that are missing beyond the next
 /// one.
-fn until_more(told: &Told) -> Duration {
-    let Told { decision: Decision { limit, remaining, reset_after, retry_after, .. }, quota } = *told;
+fn until_more(decision: &Decision, quota: &Quota) -> Duration {
+    let Decision { limit, remaining, reset_after, retry_after, .. } = *decision;
     let Some(beyond) = limit.saturating_sub(remaining).checked_sub(1) else { return reset_after };
     let later = u128::from(beyond) * quota.period().as_nanos() / u128::from(quota.count());
     let later = Duration::from_nanos(u64::try_from(later).unwrap_or(u64::MAX));

@@ -1,11 +1,8 @@
 //! Styles with three fields of one number each.
 
-use std::time::Duration;
-
 use http::{HeaderMap, HeaderName};
 
-use super::whole_seconds;
-use crate::bucket::Decision;
+use super::Told;
 
 pub(super) struct Fields {
     limit: HeaderName,
@@ -25,16 +22,16 @@ pub(super) static X_RATE_LIMIT: Fields = Fields {
     reset: HeaderName::from_static("x-ratelimit-reset"),
 };
 
-/// Sets the fields, unless a layer inside has set them for a limit that is tighter.
-pub(super) fn write(headers: &mut HeaderMap, fields: &Fields, decision: &Decision, reset: Duration) {
-    let reset = whole_seconds(reset);
+/// Sets the fields, unless a layer inside has set them for a limit that is tighter. `reset` is in seconds.
+pub(super) fn write(headers: &mut HeaderMap, fields: &Fields, told: &Told, reset: u64) {
     let number = |name| headers.get(name)?.to_str().ok()?.parse::<u64>().ok();
-    if let (Some(remaining), Some(until)) = (number(&fields.remaining), number(&fields.reset))
-        && (remaining < decision.remaining || remaining == decision.remaining && until >= reset)
+    if let Some(remaining) = number(&fields.remaining)
+        && let Some(until) = number(&fields.reset)
+        && (remaining < told.remaining || remaining == told.remaining && until >= reset)
     {
         return;
     }
-    headers.insert(&fields.limit, decision.limit.into());
-    headers.insert(&fields.remaining, decision.remaining.into());
+    headers.insert(&fields.limit, told.limit.into());
+    headers.insert(&fields.remaining, told.remaining.into());
     headers.insert(&fields.reset, reset.into());
 }

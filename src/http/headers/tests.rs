@@ -7,13 +7,13 @@ use crate::{Limiter, ManualClock, Quota, http::admission::left_behind};
 
 /// A limit of which that was said last.
 fn told(limiter: &Limiter, decision: Decision) -> Told {
-    Told { decision, quota: limiter.default_scope().quota() }
+    Told::new(&decision, &limiter.default_scope().quota())
 }
 
 /// A limit that was asked `count` times for one permit.
 fn asked(limiter: Limiter, count: u64) -> Told {
-    let decisions = (0..count).map(|_| limiter.check(""));
-    told(&limiter, decisions.last().expect("asked at least once"))
+    let last = (0..count).fold(None, |_, _| Some(limiter.check("")));
+    told(&limiter, last.expect("asked at least once"))
 }
 
 fn headers(styles: &[HeaderStyle], entries: &[Told]) -> HeaderMap {
@@ -69,7 +69,7 @@ fn a_structured_fields_parser_reads_all_members() {
     let limiter = at_rest(Quota::per_second(5));
     let named = limiter.scope("a \"quoted\" näme\\", Quota::per_hour(7)).check("").policy;
     let mut second = asked(at_rest(Quota::per_hour(7)), 3);
-    second.decision = second.decision.by(named);
+    second.policy = named;
     let headers = headers(&[HeaderStyle::Draft], &[asked(limiter, 1), second]);
     let list = |name: &str| -> List { Parser::new(headers[name].as_bytes()).parse().expect("a list") };
     let names = |list: &List| -> Vec<String> {
