@@ -6,7 +6,9 @@ use peerlimit::{
     http::{ByResponse, Limit, RateLimitLayer, key},
 };
 
-use super::support::{Store, behind, request, send};
+use tower::{Layer as _, ServiceExt as _};
+
+use super::support::{Body, Store, behind, request, send};
 
 fn limiter(count: u64) -> Limiter {
     Limiter::local(Quota::per_hour(count))
@@ -87,6 +89,23 @@ async fn a_refused_request_is_not_settled() {
     assert!(limiter.allow(""));
     assert_eq!(send(&service, request(&[])).await.status, 429);
     assert_eq!(limiter.peek("").remaining, 0);
+}
+
+#[tokio::test]
+async fn a_service_that_fails_without_a_response_has_failed() {
+    let broken =
+        || tower::service_fn(|_: http::Request<Body>| async { Err::<http::Response<Body>, _>(std::fmt::Error) });
+    for (by_response, remaining) in [
+        (ByResponse::count_failures(), 9),
+        (ByResponse::refund_server_errors(), 10),
+        (ByResponse::cost_in(HeaderName::from_static("x-cost")), 9),
+    ] {
+        let limiter = limiter(10);
+        let layer = RateLimitLayer::new(limiter.clone(), key::same()).by_response(by_response);
+        let failed = layer.layer(broken()).oneshot(request(&[])).await;
+        assert!(failed.is_err());
+        assert_eq!(limiter.peek("").remaining, remaining);
+    }
 }
 
 #[tokio::test]

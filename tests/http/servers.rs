@@ -121,6 +121,32 @@ async fn all_connections_share_one_limit_through_tonic() {
     assert_eq!(connections.join_all().await.into_iter().sum::<u64>(), LIMIT);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bodies_that_keep_their_type_share_the_limit_too() {
+    let layer = layer().keep_body();
+    let router = Router::new().route("/a", get(hello)).route_layer(layer.clone()).route("/b", get(hello).layer(layer));
+    assert_eq!(passed(serve(router).await, &["/a", "/b"]).await, LIMIT);
+}
+
+#[tokio::test]
+async fn behind_a_proxy_clients_are_told_apart_and_a_spoofed_header_gets_nobody_a_bucket() {
+    let proxies = key::TrustedProxies::networks(["127.0.0.0/8"]).expect("a network");
+    let by_client = key::peer_addr_from(|ConnectInfo(addr): &ConnectInfo<SocketAddr>| addr.ip())
+        .behind(proxies, key::ForwardedHeader::Forwarded);
+    let layer = RateLimitLayer::new(Limiter::local(Quota::per_day(2)), by_client);
+    let addr = serve(Router::new().route("/", get(hello)).layer(layer)).await;
+    let client = Client::builder(TokioExecutor::new()).build_http();
+    let mut statuses = Vec::new();
+    for (spoofed, from) in [("1.1.1.1", 1), ("\"[::1", 1), ("2.2.2.2;by=\"", 1), ("1.1.1.1", 2), ("_x", 1)] {
+        let request = Request::get(format!("http://{addr}/"))
+            .header("x-forwarded-for", spoofed)
+            .header("forwarded", format!("for={spoofed}, for=192.0.2.{from}"))
+            .body(Empty::<Bytes>::new());
+        statuses.push(client.request(request.unwrap()).await.expect("a response").status().as_u16());
+    }
+    assert_eq!(statuses, [200, 200, 429, 200, 429]);
+}
+
 #[tokio::test]
 async fn without_connect_info_the_server_says_that_it_cannot_tell_clients_apart() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
