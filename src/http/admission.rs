@@ -93,7 +93,7 @@ impl<E: std::error::Error> Admission<E> {
     {
         while self.timing == Timing::Before && self.at > 0 {
             let Entry { limiter, key, cost, answer } = &entries[self.at - 1];
-            if answer.is_some() && *cost > 0 {
+            if answer.is_some_and(|answer| consumes(&answer)) && *cost > 0 {
                 return Some(limiter.refund(key.as_bytes(), *cost));
             }
             self.at -= 1;
@@ -131,6 +131,11 @@ impl<E: std::error::Error> Admission<E> {
 /// What a charge or a refund says of the bucket. Whether it is in debt is no word on this request.
 pub(super) fn left_behind(decision: Decision) -> Decision {
     Decision { allowed: true, retry_after: None, ..decision }
+}
+
+/// Whether a request that passes consumes permits: those that only the mode of a scope or an exemption let pass do not.
+pub(super) fn consumes(decision: &Decision) -> bool {
+    !decision.shadowed && !decision.exempt
 }
 
 /// What orders decisions by how little they leave: a refusal first, then by what remains, then by how long it takes to

@@ -18,7 +18,7 @@ use tower_service::Service;
 use crate::{backend::RateLimiter, bucket::Decision};
 
 use super::{
-    admission::{Admission, Entry, at_once, left_behind},
+    admission::{Admission, Entry, at_once, consumes, left_behind},
     body::{Bodies, Wrapped},
     by_response::{ByResponse, Settle},
     head::ResponseHead,
@@ -235,7 +235,7 @@ impl<B, E, L: RateLimiter + Clone> Settling<Response<B>, E, L> {
         let head = self.result.as_ref().ok().map(ResponseHead::of);
         while let Some(Entry { limiter, key, cost, answer }) = self.entries.get(self.at) {
             // One without an answer passed undecided and was charged nothing.
-            match answer.map(|_| self.by_response.settle(head.as_ref(), *cost)) {
+            match answer.filter(consumes).map(|_| self.by_response.settle(head.as_ref(), *cost)) {
                 Some(Settle::Charge(permits)) => return Some(limiter.charge(key.as_bytes(), permits)),
                 Some(Settle::Refund(permits)) => return Some(limiter.refund(key.as_bytes(), permits)),
                 Some(Settle::Nothing) | None => self.at += 1,

@@ -56,6 +56,24 @@ async fn errors_of_our_own_are_refunded() {
 }
 
 #[tokio::test]
+async fn what_consumed_nothing_gets_nothing_back() {
+    let limiter = limiter(2);
+    let scope = limiter.default_scope().clone();
+    let layer = RateLimitLayer::new(limiter.clone(), key::same()).by_response(ByResponse::refund_server_errors());
+    let (service, _) = behind(&layer);
+    for _ in 0..2 {
+        assert_eq!(send(&service, request(&[])).await.status, 200);
+    }
+    scope.set_shadow(true);
+    assert_eq!(send(&service, request(&[("x-status", "503")])).await.status, 503);
+    assert_eq!(limiter.peek("").remaining, 0, "it passed for nothing");
+    scope.exempt("");
+    assert_eq!(send(&service, request(&[("x-status", "503")])).await.status, 503);
+    scope.release("");
+    assert_eq!(limiter.peek("").remaining, 0, "it passed for nothing");
+}
+
+#[tokio::test]
 async fn the_response_says_what_a_request_cost() {
     let limiter = limiter(100);
     let limit = Limit::new(limiter.clone(), key::same()).cost(|_| 10);
