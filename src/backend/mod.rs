@@ -19,6 +19,13 @@ pub trait RateLimiter {
     /// Decides on `cost` permits, all or none, and consumes them if they pass. A cost of 0 consumes nothing.
     fn decide(&self, key: &[u8], cost: u64) -> Self::Deciding;
 
+    /// As [`decide`](Self::decide), where the answer is there at once; `None`, the default, where it has to be waited for, and
+    /// then nothing was consumed. It spares those who have an answer at once a future.
+    fn decide_now(&self, key: &[u8], cost: u64) -> Option<Result<Decision, Self::Error>> {
+        let (_, _) = (key, cost);
+        None
+    }
+
     /// What [`decide`](Self::decide) would say now. Changes nothing.
     fn peek(&self, key: &[u8], cost: u64) -> Self::Deciding;
 

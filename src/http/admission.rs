@@ -58,13 +58,21 @@ impl<E: std::error::Error> Admission<E> {
     where
         L: RateLimiter<Error = E> + Clone,
     {
-        while let Some(deciding) = self.next(entries) {
+        loop {
+            if self.verdict.is_none()
+                && self.timing == Timing::Before
+                && let Some(entry) = entries.get(self.at)
+                && let Some(answer) = entry.limiter.decide_now(entry.key.as_bytes(), entry.cost)
+            {
+                self.answer(entries, answer);
+                continue;
+            }
+            let deciding = self.next(entries)?;
             match at_once::<L>(deciding) {
                 Ok(answer) => self.answer(entries, answer),
                 Err(deciding) => return Some(deciding),
             }
         }
-        None
     }
 
     /// What all limits came to, once.

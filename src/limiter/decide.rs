@@ -20,6 +20,11 @@ impl RateLimiter for Scope {
         ready(Ok(self.check_n(key, cost)))
     }
 
+    #[inline]
+    fn decide_now(&self, key: &[u8], cost: u64) -> Option<Result<Decision, Infallible>> {
+        Some(Ok(self.check_n(key, cost)))
+    }
+
     fn peek(&self, key: &[u8], cost: u64) -> Self::Deciding {
         ready(Ok(self.peek_n(key, cost)))
     }
@@ -43,6 +48,11 @@ impl RateLimiter for Limiter {
 
     fn decide(&self, key: &[u8], cost: u64) -> Self::Deciding {
         self.default.decide(key, cost)
+    }
+
+    #[inline]
+    fn decide_now(&self, key: &[u8], cost: u64) -> Option<Result<Decision, Infallible>> {
+        self.default.decide_now(key, cost)
     }
 
     fn peek(&self, key: &[u8], cost: u64) -> Self::Deciding {
