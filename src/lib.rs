@@ -31,6 +31,11 @@
 //! - **Decisions.** [`Limiter::allow`] answers yes or no, [`Limiter::check`] says how much is left and how long to
 //!   wait, [`Limiter::check_n`] costs more than one permit, [`Limiter::peek`] changes nothing. None of them blocks or
 //!   awaits.
+//! - **Afterwards.** [`Limiter::charge`] consumes what a request turned out to cost, [`Limiter::refund`] gives back what it did
+//!   not. [`Limiter::check_all`] decides on several limits, all or nothing. [`Limiter::until_ready`] waits in turn.
+//! - **In use.** [`Scope::set_quota`] changes a quota and keeps what was used. [`Scope::set_shadow`] only watches,
+//!   [`Scope::exempt`] and [`Scope::block`] set a quota aside for one key.
+//! - **Generic code** takes a [`RateLimiter`]; with the feature `tower` the module `http` has the middleware.
 //! - **Life.** [`Limiter::ready`] resolves when the node enforces what the cluster knows; [`Limiter::close`] tells
 //!   the peers the rest and says good-bye. [`Limiter::members`] and [`Limiter::stats`] show what is going on, and
 //!   events go to `tracing`.
