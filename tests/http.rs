@@ -11,6 +11,8 @@ mod answers;
 mod by_response;
 #[path = "http/cors.rs"]
 mod cors;
+#[path = "http/examples.rs"]
+mod examples;
 #[path = "http/fields.rs"]
 mod fields;
 #[path = "http/servers.rs"]

@@ -41,8 +41,7 @@ async fn who_waits_passes_at_the_stated_time_and_not_before() {
     settle().await;
     assert!(!waits.is_finished());
     clock.advance(Duration::from_nanos(1));
-    let decision = waits.await.expect("it does not panic").expect("it passes");
-    assert_eq!((decision.allowed, decision.remaining), (true, 0));
+    waits.await.expect("it does not panic").expect("it passes");
     assert!(!limiter.allow("key"), "it was consumed");
 }
 

@@ -55,9 +55,9 @@ impl Scope {
     }
 
     /// Fills a key's bucket, here and, with the next flush, at all members: everything that is missing in it is
-    /// [given back](Self::refund). Returns the bucket as it is then.
-    pub fn reset(&self, key: impl AsRef<[u8]>) -> Decision {
-        self.refund(key, u64::MAX)
+    /// [given back](Self::refund).
+    pub fn reset(&self, key: impl AsRef<[u8]>) {
+        self.refund(key, u64::MAX);
     }
 
     fn digest(&self, key: impl AsRef<[u8]>) -> Digest {

@@ -30,11 +30,11 @@ impl RateLimiter for Scope {
     }
 
     fn charge(&self, key: &[u8], permits: u64) -> Self::Deciding {
-        ready(Ok(self.charge(key, permits)))
+        ready(Ok(self.charged(key, permits)))
     }
 
     fn refund(&self, key: &[u8], permits: u64) -> Self::Deciding {
-        ready(Ok(self.refund(key, permits)))
+        ready(Ok(self.refunded(key, permits)))
     }
 
     fn policy(&self) -> Policy {

@@ -215,7 +215,7 @@ impl Limiter {
     /// # Panics
     ///
     /// Where it has to wait, outside of a tokio runtime with its timer enabled.
-    pub async fn until_ready(&self, key: impl AsRef<[u8]>) -> Result<Decision, WaitError> {
+    pub async fn until_ready(&self, key: impl AsRef<[u8]>) -> Result<(), WaitError> {
         self.default.until_ready(key).await
     }
 
@@ -237,12 +237,12 @@ impl Limiter {
         key: impl AsRef<[u8]>,
         cost: u64,
         wait: impl Into<Wait>,
-    ) -> Result<Decision, WaitError> {
+    ) -> Result<(), WaitError> {
         self.default.until_ready_n(key, cost, wait).await
     }
 
     /// Consumes `permits` of `key` for something that has passed already, whether they are there or not: for a cost that is known
-    /// only afterwards. Returns the bucket as it is then; `allowed` says whether it is out of debt.
+    /// only afterwards.
     ///
     /// It may drive the bucket into debt, to one more burst at most; requests are refused until that is paid back.
     ///
@@ -252,26 +252,26 @@ impl Limiter {
     /// let tokens = Limiter::local(Quota::per_minute(1000));
     /// assert!(tokens.check_n("user:123", 1).allowed);
     /// // The answer was long.
-    /// assert!(!tokens.charge("user:123", 1400).allowed);
+    /// tokens.charge("user:123", 1400);
     /// assert!(!tokens.allow("user:123"));
     /// ```
-    pub fn charge(&self, key: impl AsRef<[u8]>, permits: u64) -> Decision {
-        self.default.charge(key, permits)
+    pub fn charge(&self, key: impl AsRef<[u8]>, permits: u64) {
+        self.default.charge(key, permits);
     }
 
     /// Gives back `permits` of `key` that were consumed for nothing, at most until its bucket is full. Peers hear of it with the
-    /// next flush. Returns the bucket as it is then. A key that is not known has a full bucket.
+    /// next flush. A key that is not known has a full bucket.
     ///
     /// ```
     /// use peerlimit::{Limiter, Quota};
     ///
     /// let limiter = Limiter::local(Quota::per_hour(10));
     /// assert_eq!(limiter.check_n("user:123", 4).remaining, 6);
-    /// assert_eq!(limiter.refund("user:123", 3).remaining, 9);
-    /// assert_eq!(limiter.refund("user:123", 3).remaining, 10);
+    /// limiter.refund("user:123", 3);
+    /// assert_eq!(limiter.peek("user:123").remaining, 9);
     /// ```
-    pub fn refund(&self, key: impl AsRef<[u8]>, permits: u64) -> Decision {
-        self.default.refund(key, permits)
+    pub fn refund(&self, key: impl AsRef<[u8]>, permits: u64) {
+        self.default.refund(key, permits);
     }
 
     /// The scope `name`: a quota with its own key space, on the same node and port. The same name is the same scope

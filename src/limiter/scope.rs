@@ -119,8 +119,13 @@ impl Scope {
     }
 
     /// As [`Limiter::charge`](super::Limiter::charge), in this scope.
-    pub fn charge(&self, key: impl AsRef<[u8]>, permits: u64) -> Decision {
-        let digest = self.spec.hasher().digest(key.as_ref());
+    pub fn charge(&self, key: impl AsRef<[u8]>, permits: u64) {
+        let _state = self.charged(key.as_ref(), permits);
+    }
+
+    /// Charges, and returns the bucket as it is then.
+    pub(super) fn charged(&self, key: &[u8], permits: u64) -> Decision {
+        let digest = self.spec.hasher().digest(key);
         if self.is_exempt(digest) {
             return self.peek_n(key, 0);
         }
@@ -129,8 +134,13 @@ impl Scope {
     }
 
     /// As [`Limiter::refund`](super::Limiter::refund), in this scope.
-    pub fn refund(&self, key: impl AsRef<[u8]>, permits: u64) -> Decision {
-        let digest = self.spec.hasher().digest(key.as_ref());
+    pub fn refund(&self, key: impl AsRef<[u8]>, permits: u64) {
+        let _state = self.refunded(key.as_ref(), permits);
+    }
+
+    /// Gives back, and returns the bucket as it is then.
+    pub(super) fn refunded(&self, key: &[u8], permits: u64) -> Decision {
+        let digest = self.spec.hasher().digest(key);
         if self.is_exempt(digest) {
             return self.peek_n(key, 0);
         }

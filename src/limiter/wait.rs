@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{bucket::Decision, net::unguessable_u64};
+use crate::net::unguessable_u64;
 
 use super::Scope;
 
@@ -64,7 +64,7 @@ pub enum WaitError {
 
 impl Scope {
     /// As [`Limiter::until_ready`](super::Limiter::until_ready), in this scope.
-    pub async fn until_ready(&self, key: impl AsRef<[u8]>) -> Result<Decision, WaitError> {
+    pub async fn until_ready(&self, key: impl AsRef<[u8]>) -> Result<(), WaitError> {
         self.until_ready_n(key, 1, Wait::FOREVER).await
     }
 
@@ -74,7 +74,7 @@ impl Scope {
         key: impl AsRef<[u8]>,
         cost: u64,
         wait: impl Into<Wait>,
-    ) -> Result<Decision, WaitError> {
+    ) -> Result<(), WaitError> {
         let (key, wait, clock) = (key.as_ref(), wait.into(), &self.shared.clock);
         let digest = self.spec.hasher().digest(key);
         // Whoever asks for too much holds up nobody, and whoever comes where others wait does not overtake them.
@@ -82,11 +82,8 @@ impl Scope {
         if first.is_impossible() {
             return Err(WaitError::Impossible { cost, limit: first.limit });
         }
-        if !self.shared.turns.is_awaited(digest) {
-            let decision = self.check_n(key, cost);
-            if decision.allowed {
-                return Ok(decision);
-            }
+        if !self.shared.turns.is_awaited(digest) && self.check_n(key, cost).allowed {
+            return Ok(());
         }
         let began = clock.now();
         let deadline = wait.most.map(|most| began.saturating_add(most));
@@ -100,7 +97,7 @@ impl Scope {
         loop {
             let decision = self.check_n(key, cost);
             if decision.allowed {
-                return Ok(decision);
+                return Ok(());
             }
             let Some(retry_after) = decision.retry_after else {
                 return Err(WaitError::Impossible { cost, limit: decision.limit });

@@ -181,11 +181,11 @@ impl RateLimiter for Store {
     }
 
     fn charge(&self, key: &[u8], permits: u64) -> Later {
-        self.later("charge", |limiter| limiter.charge(key, permits))
+        self.later("charge", |limiter| RateLimiter::charge(limiter, key, permits).into_inner().unwrap())
     }
 
     fn refund(&self, key: &[u8], permits: u64) -> Later {
-        self.later("refund", |limiter| limiter.refund(key, permits))
+        self.later("refund", |limiter| RateLimiter::refund(limiter, key, permits).into_inner().unwrap())
     }
 
     fn policy(&self) -> Policy {
