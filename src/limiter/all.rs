@@ -38,18 +38,15 @@ pub(super) fn check_all<'a>(shared: &Arc<Shared>, limits: impl Iterator<Item = L
         }
     }
     let decision = shared.table.decide_all(&requests, now);
-    if decision.is_some_and(|decision| !decision.allowed) {
-        return decision.unwrap_or_else(nothing_limits);
+    if let Some(refused) = decision.filter(|decision| !decision.allowed) {
+        return refused;
     }
     let mut shadowed = None;
     for (scope, digest, cost) in watching {
         let watched = scope.controlled(digest, cost, now);
         shadowed = shadowed.or(Some(watched).filter(|watched| watched.shadowed));
     }
+    let nothing_limits = || Decision::allow(u64::MAX, u64::MAX, Duration::ZERO);
     // That somebody watches and would have refused is worth more than how much is left elsewhere.
     shadowed.or(decision).or(exempt).unwrap_or_else(nothing_limits)
-}
-
-fn nothing_limits() -> Decision {
-    Decision::allow(u64::MAX, u64::MAX, Duration::ZERO)
 }
