@@ -7,15 +7,19 @@
     reason = "a test that cannot go on fails, and real nodes run in real time"
 )]
 
+#[path = "support/patience.rs"]
+mod patience;
+
 use std::{
     net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
+use patience::eventually;
 use peerlimit::{Builder, DiscoverError, Discoverer, Limiter, Quota, StartError, StaticDiscoverer};
 
 const SLOW: Quota = Quota::per_day(100);
@@ -39,14 +43,6 @@ fn at(ip: &str, limiter: &Limiter) -> SocketAddr {
 
 fn list(addrs: &[SocketAddr]) -> StaticDiscoverer {
     StaticDiscoverer::new(addrs.iter().map(SocketAddr::to_string))
-}
-
-async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !condition() {
-        assert!(Instant::now() < deadline, "not within 20 s: {what}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
 }
 
 async fn share_one_limit(nodes: &[Limiter]) {

@@ -8,6 +8,9 @@
     reason = "a test that cannot go on fails, and real nodes run in real time"
 )]
 
+#[path = "support/patience.rs"]
+mod patience;
+
 use std::{
     fs,
     net::{SocketAddr, TcpListener, UdpSocket},
@@ -16,6 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use patience::eventually;
 use peerlimit::{Builder, Limiter, Quota, Scope, StaticDiscoverer};
 use tokio::{
     runtime::{self, Handle, Runtime},
@@ -54,15 +58,6 @@ fn addr(limiter: &Limiter) -> SocketAddr {
 
 fn seed(limiter: &Limiter) -> StaticDiscoverer {
     StaticDiscoverer::new([addr(limiter).to_string()])
-}
-
-async fn eventually(what: &str, mut condition: impl FnMut() -> bool) -> Duration {
-    let begin = Instant::now();
-    while !condition() {
-        assert!(begin.elapsed() < Duration::from_secs(20), "not within 20 s: {what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    begin.elapsed()
 }
 
 /// Nodes that know each other, each of which knows the first one at first.

@@ -8,11 +8,15 @@
     reason = "a test that cannot go on fails, and real nodes run in real time"
 )]
 
+#[path = "support/patience.rs"]
+mod patience;
+
 use std::{
     net::{SocketAddr, TcpListener, UdpSocket},
     time::{Duration, Instant},
 };
 
+use patience::eventually;
 use peerlimit::{Builder, Limiter, Quota, StartError, StaticDiscoverer};
 
 const QUOTA: Quota = Quota::per_second(100).burst(50);
@@ -41,15 +45,6 @@ async fn cluster(count: usize) -> Vec<Limiter> {
     }
     sees(&nodes, count).await;
     nodes
-}
-
-/// Waits until `condition` holds.
-async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !condition() {
-        assert!(Instant::now() < deadline, "not within 20 s: {what}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
 }
 
 async fn sees(nodes: &[Limiter], members: usize) {

@@ -8,6 +8,9 @@
     reason = "a test that cannot go on fails, and real nodes run in real time"
 )]
 
+#[path = "support/patience.rs"]
+mod patience;
+
 use std::{
     io::{Read as _, Write as _},
     net::{SocketAddr, TcpStream, UdpSocket},
@@ -15,6 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use patience::eventually;
 use peerlimit::{Builder, Limiter, Quota, Scope, Sealing, Secrets, StartError, StaticDiscoverer};
 
 fn builder(name: &str) -> Builder {
@@ -44,14 +48,6 @@ async fn cluster(count: usize, tune: impl Fn(Builder) -> Builder) -> Vec<Limiter
     }
     eventually("everybody sees everybody", || nodes.iter().all(|node| node.members().len() == count)).await;
     nodes
-}
-
-async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !condition() {
-        assert!(Instant::now() < deadline, "not within 20 s: {what}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
 }
 
 /// One scope of all nodes, so slow that nothing comes back during a test.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::{
-    bucket::{Decision, Quota},
-    table::ScopeSpec,
+    bucket::{Decision, Quota, Timestamp},
+    crdt::Digest,
+    table::{Rule, ScopeSpec, Table},
 };
 
 use super::Shared;
@@ -125,12 +126,7 @@ impl Scope {
 
     /// Charges, and returns the bucket as it is then.
     pub(super) fn charged(&self, key: &[u8], permits: u64) -> Decision {
-        let digest = self.spec.hasher().digest(key);
-        if self.is_exempt(digest) {
-            return self.peek_n(key, 0);
-        }
-        let now = self.shared.clock.now();
-        self.shared.table.spend(&self.spec.rule(), digest, permits, now)
+        self.corrected(key, |table, rule, digest, now| table.spend(rule, digest, permits, now))
     }
 
     /// As [`Limiter::refund`](super::Limiter::refund), in this scope.
@@ -140,11 +136,16 @@ impl Scope {
 
     /// Gives back, and returns the bucket as it is then.
     pub(super) fn refunded(&self, key: &[u8], permits: u64) -> Decision {
+        self.corrected(key, |table, rule, digest, now| table.refund(rule, digest, permits, now))
+    }
+
+    /// Corrects the bucket of a key, unless that is exempt, and returns it as it is then.
+    fn corrected(&self, key: &[u8], correct: impl FnOnce(&Table, &Rule, Digest, Timestamp) -> Decision) -> Decision {
         let digest = self.spec.hasher().digest(key);
         if self.is_exempt(digest) {
             return self.peek_n(key, 0);
         }
         let now = self.shared.clock.now();
-        self.shared.table.refund(&self.spec.rule(), digest, permits, now)
+        correct(&self.shared.table, &self.spec.rule(), digest, now)
     }
 }
