@@ -60,7 +60,10 @@ mod discovery;
 #[cfg(feature = "tower")]
 pub mod http;
 mod limiter;
+mod names;
 mod net;
+#[cfg(any(feature = "redis", feature = "memcached", feature = "hybrid"))]
+pub mod stores;
 
 pub use backend::{Policy, RateLimiter};
 pub use bucket::{Decision, Quota, QuotaError};

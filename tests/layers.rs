@@ -1,8 +1,8 @@
 //! The layers of this crate, enforced over its sources.
 //!
-//! `bucket < crdt < table < gossip < net, discovery < limiter`: a layer uses only those before it. `backend` says what a
-//! limiter is, over `bucket`, and `http` puts any such limiter in front of a service. Time, sockets,
-//! tasks and randomness enter in the last ones; what is below takes them as arguments.
+//! `names, bucket < crdt < table < gossip < net, discovery < limiter`: a layer uses only those before it. `backend` says what
+//! a limiter is, over `bucket`; `stores` are other limiters, and `http` puts any limiter in front of a service. Time,
+//! sockets, tasks and randomness enter in the last ones; what is below takes them as arguments.
 
 use std::{
     fmt::Write as _,
@@ -42,15 +42,22 @@ const RANDOM: &[&str] = &["rand", "RandomState"];
 const SWITCHES: &[&str] = &["async", "await", "Future"];
 
 const LAYERS: &[Layer] = &[
+    Layer { name: "names", uses: &[], never: &["IO", "OUTSIDE", "RANDOM", "SWITCHES"] },
     Layer { name: "bucket", uses: &[], never: &["LOCKS", "IO", "OUTSIDE", "RANDOM", "SWITCHES"] },
     Layer { name: "backend", uses: &["bucket"], never: &["LOCKS", "IO", "OUTSIDE", "RANDOM"] },
     // Addresses are of `std::net`.
     Layer { name: "http", uses: &["bucket", "backend"], never: &["LOCKS", "OUTSIDE", "RANDOM"] },
     Layer { name: "crdt", uses: &["bucket"], never: &["LOCKS", "IO", "OUTSIDE", "RANDOM", "SWITCHES"] },
-    Layer { name: "table", uses: &["bucket", "crdt"], never: &["IO", "OUTSIDE", "RANDOM", "SWITCHES"] },
+    Layer { name: "table", uses: &["names", "bucket", "crdt"], never: &["IO", "OUTSIDE", "RANDOM", "SWITCHES"] },
     Layer { name: "gossip", uses: &["bucket", "crdt", "table"], never: &["OUTSIDE", "SWITCHES"] },
     Layer { name: "discovery", uses: &[], never: &["getrandom", "rand::rng", "SystemTime"] },
     Layer { name: "net", uses: &["bucket", "crdt", "table", "gossip", "discovery"], never: &[] },
+    // What waits for a server has timeouts.
+    Layer {
+        name: "stores",
+        uses: &["names", "bucket", "backend", "net"],
+        never: &["Instant", "SystemTime", "getrandom", "rand::rng", "ThreadRng", "SysRng", "std::thread"],
+    },
     Layer {
         name: "limiter",
         uses: &["bucket", "backend", "crdt", "table", "gossip", "discovery", "net"],

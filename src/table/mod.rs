@@ -14,7 +14,7 @@
 //! | `groups`, `overflow` | where groups live |
 //! | `marks`, `telling` | which groups have something to tell, and who collects it |
 //! | `eviction` | sweep, and room at the cap |
-//! | `scopes`, `terms`, `names` | quotas under names |
+//! | `scopes`, `terms` | quotas under names |
 //! | `controls` | what an operator sets aside |
 //! | `together` | several buckets at once |
 //! | `quotas` | quotas that change in use |
@@ -28,7 +28,6 @@ mod group;
 mod groups;
 mod index;
 mod marks;
-mod names;
 mod overflow;
 mod prefetch;
 mod quotas;
@@ -59,7 +58,6 @@ pub use controls::{Controls, Override};
 pub use corrections::Refund;
 pub use eviction::SweepPosition;
 pub use index::Place;
-pub use names::permanent;
 pub use scopes::{Measure, ScopeIndex, ScopeSpec, Scopes};
 pub use together::Request;
 

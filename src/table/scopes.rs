@@ -13,11 +13,11 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 use crate::{
     bucket::{Gcra, Quota},
     crdt::{DigestKey, KeyHasher, ScopeId},
+    names::permanent,
 };
 
 use super::{
     Controls, Rule,
-    names::permanent,
     terms::{SharedTerms, Terms},
 };
 

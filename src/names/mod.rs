@@ -11,7 +11,7 @@ static NAMES: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Mutex::defa
 ///
 /// So a decision can carry the name of what decided and still be copied freely. Scopes and stores are kinds of limits, and a
 /// service has few of them; what is many is a key.
-pub fn permanent(name: &str) -> &'static str {
+pub(crate) fn permanent(name: &str) -> &'static str {
     // Nothing panics while it is locked.
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = names.get(name) {

@@ -1,0 +1,1 @@
+//! A limiter, and another one while that fails.

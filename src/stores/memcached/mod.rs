@@ -1,0 +1,1 @@
+//! A memcached server that all replicas ask.

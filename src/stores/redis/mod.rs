@@ -1,0 +1,1 @@
+//! A Redis server or cluster that all replicas ask.

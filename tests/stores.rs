@@ -1,0 +1,12 @@
+//! The stores against real servers, which the tests start and stop themselves.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    unreachable_pub,
+    reason = "tests"
+)]
+
+#[path = "stores/servers.rs"]
+mod servers;
