@@ -45,6 +45,8 @@
 //!
 //! How it works, what it promises and what it does not is told in `DESIGN.md` of the repository.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 // Public for the simulator and the benchmarks of this repository. No promise of stability.
 #[doc(hidden)]
 pub mod bucket;
@@ -69,8 +71,11 @@ pub use backend::{Policy, RateLimiter};
 pub use bucket::{Decision, Quota, QuotaError};
 pub use discovery::{DiscoverError, Discoverer, DnsDiscoverer, StaticDiscoverer};
 pub use gossip::{Drops, PartitionPolicy, Sealing, SecretError, Secrets};
-pub use limiter::{Builder, Evictions, Limiter, Member, MemberState, Scope, StartError, Stats, Wait, WaitError};
+pub use limiter::{
+    Builder, Evictions, Health, Limiter, Member, MemberState, PeerHealth, Scope, StartError, Stats, Wait, WaitError,
+};
 pub use net::{Clock, ManualClock};
+pub use table::TopKey;
 
 /// The examples of the README compile and hold.
 #[cfg(doctest)]

@@ -242,6 +242,13 @@ impl Gcra {
         Missing(if raw > u64::MAX as u128 { u64::MAX } else { raw as u64 })
     }
 
+    /// By how much the bucket is below empty, in thousandths of a permit.
+    pub(crate) const fn debt(&self, tat: Tat, now: Timestamp) -> u64 {
+        let below = tat.0.saturating_sub(now.ticks()).saturating_sub(self.tolerance);
+        let debt = below as u128 * 1_000 / self.interval as u128;
+        if debt > u64::MAX as u128 { u64::MAX } else { debt as u64 }
+    }
+
     const fn above_floor(&self, tat: Tat, now: Timestamp, wanted: u64) -> Tat {
         let latest = now.ticks().saturating_add(self.floor);
         let bounded = if wanted > latest { latest } else { wanted };

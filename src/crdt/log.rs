@@ -318,13 +318,17 @@ impl ReplicaLog {
         if run == self.own { None } else { self.runs.begin(run, self.limits.max_runs) }
     }
 
+    /// When this node last knew that it missed nothing of another run, if it ever did.
+    pub fn in_step(&self, run: RunId) -> Option<Timestamp> {
+        self.runs.get(run)?.in_step
+    }
+
     /// How long ago nothing of `run` was missed; zero for our own, for ever if it was never so.
     pub fn in_step_since(&self, run: RunId, now: Timestamp) -> Duration {
         if run == self.own {
             return Duration::ZERO;
         }
-        let in_step = self.runs.get(run).and_then(|run| run.in_step);
-        in_step.map_or(Duration::MAX, |in_step| now.saturating_since(in_step))
+        self.in_step(run).map_or(Duration::MAX, |in_step| now.saturating_since(in_step))
     }
 
     /// The highest version of `run` up to which nothing is missing.

@@ -8,6 +8,7 @@ mod absence;
 mod allowance;
 mod config;
 mod engine;
+mod lag;
 mod membership;
 mod pauses;
 mod push;
@@ -22,7 +23,7 @@ pub mod wire;
 mod tests;
 
 pub use config::{EngineConfig, PartitionPolicy, Sweeping, SwimConfig};
-pub use engine::{Engine, Event, MemberInfo, StreamCommand, StreamId, Transmit};
+pub use engine::{Engine, Event, MemberInfo, PeerInfo, StreamCommand, StreamId, Transmit};
 pub use membership::Liveness;
 pub use seal::{Sealing, SecretError, Secrets};
 pub use stats::{Drops, GossipStats};

@@ -11,6 +11,7 @@ use crate::{
 };
 
 use super::{
+    lag::Lag,
     seal::Seal,
     wire::{DeltaWriter, Tag},
 };
@@ -257,4 +258,6 @@ impl Push {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Peer {
     pub(super) addr: SocketAddr,
+    /// How late we hear of what it admits.
+    pub(super) lag: Lag,
 }

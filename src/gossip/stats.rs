@@ -79,6 +79,11 @@ pub struct Drops {
 impl Drops {
     /// All together.
     pub fn total(&self) -> u64 {
+        self.by_cause().iter().map(|(_, count)| count).sum()
+    }
+
+    /// The names of the fields, and what they count.
+    pub fn by_cause(&self) -> [(&'static str, u64); 16] {
         let Self {
             bad_length,
             version,
@@ -96,26 +101,24 @@ impl Drops {
             streams_refused,
             untold,
             backlog,
-        } = self;
+        } = *self;
         [
-            bad_length,
-            version,
-            foreign_cluster,
-            unknown_tag,
-            malformed,
-            not_a_member,
-            unsealed,
-            unknown_secret,
-            not_authentic,
-            replayed,
-            strangers,
-            swim,
-            cells_refused,
-            streams_refused,
-            untold,
-            backlog,
+            ("bad_length", bad_length),
+            ("version", version),
+            ("foreign_cluster", foreign_cluster),
+            ("unknown_tag", unknown_tag),
+            ("malformed", malformed),
+            ("not_a_member", not_a_member),
+            ("unsealed", unsealed),
+            ("unknown_secret", unknown_secret),
+            ("not_authentic", not_authentic),
+            ("replayed", replayed),
+            ("strangers", strangers),
+            ("swim", swim),
+            ("cells_refused", cells_refused),
+            ("streams_refused", streams_refused),
+            ("untold", untold),
+            ("backlog", backlog),
         ]
-        .into_iter()
-        .sum()
     }
 }

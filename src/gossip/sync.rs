@@ -6,6 +6,7 @@
 use std::{collections::BTreeMap, hash::Hasher, time::Duration};
 
 use siphasher::sip::SipHasher13;
+use tracing::{Span, field};
 
 use crate::{
     bucket::{Missing, Timestamp},
@@ -29,6 +30,9 @@ pub(super) const LONGEST: Duration = Duration::from_secs(120);
 #[derive(Debug)]
 pub(super) struct Exchange {
     opened_here: bool,
+    /// What happens in it is told in this.
+    pub(super) span: Span,
+    pub(super) traffic: Traffic,
     pub(super) channel: Channel,
     /// Whether a member has spoken on it.
     proven: bool,
@@ -46,6 +50,15 @@ pub(super) struct Exchange {
     theirs: BTreeMap<RunId, HeldRun>,
     /// When it last made progress.
     active: Timestamp,
+}
+
+/// Frames of one exchange.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Traffic {
+    pub(super) frames_in: u64,
+    pub(super) frames_out: u64,
+    pub(super) bytes_in: u64,
+    pub(super) bytes_out: u64,
 }
 
 /// What came of a message.
@@ -68,6 +81,8 @@ impl Exchange {
     pub(super) fn new(opened_here: bool, now: Timestamp) -> Self {
         Self {
             opened_here,
+            span: tracing::debug_span!("sync", opened_here, peer = field::Empty),
+            traffic: Traffic::default(),
             channel: Channel::default(),
             proven: opened_here,
             began: now,
@@ -92,8 +107,16 @@ impl Exchange {
     }
 
     /// A member has spoken.
-    pub(super) fn prove(&mut self) {
+    pub(super) fn prove(&mut self, peer: RunId) {
         self.proven = true;
+        self.span.record("peer", field::display(peer));
+    }
+
+    /// It is over, well or not.
+    pub(super) fn tell_end(&self, well: bool, now: Timestamp) {
+        let Traffic { frames_in, frames_out, bytes_in, bytes_out } = self.traffic;
+        let took = now.saturating_since(self.began);
+        tracing::debug!(parent: &self.span, well, ?took, frames_in, frames_out, bytes_in, bytes_out, "exchange ended");
     }
 
     /// When it is broken off.

@@ -1,5 +1,6 @@
 //! One engine or two, in virtual time and without sockets. Whole clusters are the simulator's business.
 
+mod agreement;
 mod found;
 mod hostile;
 mod interop;

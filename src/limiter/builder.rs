@@ -15,7 +15,7 @@ use crate::{
         seal::digest_key,
         wire::{ClusterId, MAX_NAME_LEN, NodeName},
     },
-    net::{Clock, Node, Sockets, Turns, random_u64},
+    net::{Clock, Node, Sockets, random_u64},
     table::{Table, TableOptions},
 };
 
@@ -276,17 +276,10 @@ impl Builder {
         let spec = first_scope(&table, &digest_key, self.quota);
         let node =
             Node::start(sockets, config, Arc::clone(&table), clock.clone(), self.discoverers, self.discover_interval);
-        Ok(Limiter::assemble(
-            spec,
-            Shared {
-                table,
-                clock,
-                digest_key,
-                turns: Turns::default(),
-                name: name.as_str().to_owned(),
-                node: Some(node),
-            },
-        ))
+        let limiter = Limiter::assemble(spec, Shared::new(table, clock, digest_key, name.as_str(), Some(node)));
+        #[cfg(feature = "metrics")]
+        limiter.record_metrics_regularly();
+        Ok(limiter)
     }
 
     fn check_times(&self) -> Result<(), StartError> {

@@ -6,7 +6,11 @@ mod check;
 mod controls;
 mod decide;
 mod error;
+mod health;
 mod member;
+#[cfg(feature = "metrics")]
+mod metrics;
+mod observed;
 mod scope;
 mod secrets;
 mod stats;
@@ -24,12 +28,14 @@ use crate::{
 
 pub use builder::Builder;
 pub use error::StartError;
+pub use health::{Health, PeerHealth};
 pub use member::{Member, MemberState};
 pub use scope::Scope;
 pub use stats::{Evictions, Stats};
 pub use wait::{Wait, WaitError};
 
 use builder::DEFAULT_MAX_KEYS;
+use observed::Observed;
 
 /// A rate limit shared by all replicas of a service.
 ///
@@ -69,8 +75,16 @@ pub(crate) struct Shared {
     digest_key: DigestKey,
     turns: Turns,
     name: String,
+    observed: Observed,
     /// `None` for a local limiter.
     node: Option<Node>,
+}
+
+impl Shared {
+    fn new(table: Arc<Table>, clock: Clock, digest_key: DigestKey, name: &str, node: Option<Node>) -> Self {
+        let (turns, observed) = (Turns::default(), Observed::default());
+        Self { table, clock, digest_key, turns, name: name.to_owned(), observed, node }
+    }
 }
 
 impl Limiter {
@@ -100,9 +114,7 @@ impl Limiter {
         let table = Arc::new(Table::new(TableOptions { max_keys: DEFAULT_MAX_KEYS, publish: false }));
         let digest_key = DigestKey::private([unguessable_u64(), unguessable_u64()]);
         let spec = first_scope(&table, &digest_key, quota);
-        let turns = Turns::default();
-        let shared = Shared { table, clock: clock.into(), digest_key, turns, name: "local".into(), node: None };
-        Self::assemble(spec, shared)
+        Self::assemble(spec, Shared::new(table, clock.into(), digest_key, "local", None))
     }
 
     fn assemble(default: Arc<ScopeSpec>, shared: Shared) -> Self {
@@ -318,7 +330,7 @@ impl Limiter {
         let Some(node) = &self.shared.node else { return Vec::new() };
         let this =
             Member { name: self.shared.name.clone(), addr: node.advertise(), state: MemberState::Alive, is_self: true };
-        let others = node.members().into_iter().map(Member::from);
+        let others = node.peers().into_iter().map(|peer| Member::from(peer.member));
         std::iter::once(this).chain(others).collect()
     }
 

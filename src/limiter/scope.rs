@@ -10,7 +10,7 @@ use crate::{
     table::{Rule, ScopeSpec, Table},
 };
 
-use super::Shared;
+use super::{Shared, observed::Watch};
 
 /// A named quota with its own key space, on the node of the [`Limiter`](super::Limiter) that it comes from.
 ///
@@ -74,12 +74,22 @@ impl Scope {
     /// As [`Limiter::check_n`](super::Limiter::check_n), in this scope.
     #[inline]
     pub fn check_n(&self, key: impl AsRef<[u8]>, cost: u64) -> Decision {
-        let digest = self.spec.hasher().digest(key.as_ref());
+        let watch = Watch::start(&self.shared);
+        let decision = self.decided(key.as_ref(), cost);
+        self.spec.tally().count(&decision);
+        watch.stop(&self.shared);
+        decision
+    }
+
+    /// Decides, and counts nothing.
+    #[inline(always)]
+    pub(super) fn decided(&self, key: &[u8], cost: u64) -> Decision {
+        let digest = self.spec.hasher().digest(key);
         // In this order: while the clock is read, the bucket comes from memory.
         let place = self.shared.table.place(digest);
         let now = self.shared.clock.now();
         if self.spec.controls().in_use() {
-            return self.controlled(digest, cost, now);
+            return self.controlled(digest, key, cost, now);
         }
         self.shared.table.decide_at(&place, &self.spec.rule(), cost, now)
     }
@@ -94,11 +104,14 @@ impl Scope {
             let places: SmallVec<[_; Self::AT_ONCE]> = keys.iter().map(look_up).collect();
             let (rule, controlled) = (self.spec.rule(), self.spec.controls().in_use());
             let now = self.shared.clock.now();
-            decisions.extend(places.iter().map(|place| {
-                if controlled {
-                    return self.controlled(place.digest(), 1, now);
-                }
-                table.decide_at(place, &rule, 1, now)
+            decisions.extend(keys.iter().zip(&places).map(|(key, place)| {
+                let decision = if controlled {
+                    self.controlled(place.digest(), key.as_ref(), 1, now)
+                } else {
+                    table.decide_at(place, &rule, 1, now)
+                };
+                self.spec.tally().count(&decision);
+                decision
             }));
         }
         decisions

@@ -40,6 +40,10 @@ pub struct Stats {
     pub duplicates: u64,
     /// Frames and cells dropped, by cause.
     pub drops: Drops,
+    /// Permits that the cluster admitted beyond what one bucket would have, as far as this node saw it: news of peers
+    /// took its buckets that far below empty. An estimate, of all members together; what was
+    /// [charged afterwards](crate::Limiter::charge) elsewhere counts too.
+    pub excess: u64,
     /// Buckets and cells that went, by cause.
     pub evictions: Evictions,
 }
@@ -79,6 +83,7 @@ impl Stats {
             syncs_failed: gossip.syncs_failed,
             duplicates: gossip.duplicates,
             drops: gossip.drops,
+            excess: table.excess,
             evictions: Evictions {
                 idle: table.idle,
                 recycled: table.recycled,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::net::unguessable_u64;
+use crate::{bucket::Decision, crdt::Digest, net::unguessable_u64, table::Outcome};
 
 use super::Scope;
 
@@ -75,16 +75,26 @@ impl Scope {
         cost: u64,
         wait: impl Into<Wait>,
     ) -> Result<(), WaitError> {
-        let (key, wait, clock) = (key.as_ref(), wait.into(), &self.shared.clock);
+        let (key, wait) = (key.as_ref(), wait.into());
         let digest = self.spec.hasher().digest(key);
         // Whoever asks for too much holds up nobody, and whoever comes where others wait does not overtake them.
         let first = self.peek_n(key, cost);
         if first.is_impossible() {
+            self.spec.tally().count(&first);
             return Err(WaitError::Impossible { cost, limit: first.limit });
         }
-        if !self.shared.turns.is_awaited(digest) && self.check_n(key, cost).allowed {
+        if !self.shared.turns.is_awaited(digest) && self.passes(key, cost).allowed {
             return Ok(());
         }
+        let waited = self.wait_in_turn(key, digest, cost, wait).await;
+        if waited.is_err() {
+            self.spec.tally().count(Outcome::Refused);
+        }
+        waited
+    }
+
+    async fn wait_in_turn(&self, key: &[u8], digest: Digest, cost: u64, wait: Wait) -> Result<(), WaitError> {
+        let clock = &self.shared.clock;
         let began = clock.now();
         let deadline = wait.most.map(|most| began.saturating_add(most));
         let _turn = match deadline {
@@ -95,7 +105,7 @@ impl Scope {
             }
         };
         loop {
-            let decision = self.check_n(key, cost);
+            let decision = self.passes(key, cost);
             if decision.allowed {
                 return Ok(());
             }
@@ -110,6 +120,15 @@ impl Scope {
             }
             clock.sleep_until(ready.saturating_add(random_part_of(wait.jitter))).await;
         }
+    }
+
+    /// Decides, and counts it if it passes: whoever goes on waiting is not refused yet.
+    fn passes(&self, key: &[u8], cost: u64) -> Decision {
+        let decision = self.decided(key, cost);
+        if decision.allowed {
+            self.spec.tally().count(&decision);
+        }
+        decision
     }
 }
 

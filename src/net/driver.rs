@@ -124,7 +124,7 @@ impl Driver {
             }
             if now.saturating_since(published) >= LONGEST_SLEEP {
                 published = now;
-                self.shared.publish_members(&self.engine);
+                self.shared.publish_peers(&self.engine, self.clock.now());
                 drop_log.look(self.engine.stats().drops, now);
             }
             self.shared.publish_stats(&self.engine);
@@ -257,7 +257,7 @@ impl Driver {
             }
         }
         if members_changed {
-            self.shared.publish_members(&self.engine);
+            self.shared.publish_peers(&self.engine, self.clock.now());
         }
         left
     }

@@ -9,6 +9,8 @@ mod driver;
 mod entropy;
 mod finder;
 mod node;
+#[cfg(feature = "metrics")]
+mod regular;
 mod sockets;
 mod streams;
 mod turns;
@@ -16,5 +18,7 @@ mod turns;
 pub use clock::{Clock, ManualClock};
 pub(crate) use entropy::{random_u64, unguessable_u64};
 pub(crate) use node::{Node, NodeStats};
+#[cfg(feature = "metrics")]
+pub(crate) use regular::every;
 pub(crate) use sockets::Sockets;
 pub(crate) use turns::Turns;

@@ -16,9 +16,12 @@ use tokio::{
     time::timeout,
 };
 
+use tracing::Instrument as _;
+
 use crate::{
+    bucket::Timestamp,
     discovery::DynDiscoverer,
-    gossip::{Engine, EngineConfig, GossipStats, MemberInfo, Secrets},
+    gossip::{Engine, EngineConfig, GossipStats, PeerInfo, Secrets},
     table::Table,
 };
 
@@ -44,7 +47,7 @@ pub(crate) struct Node {
 /// What the driver shows to users.
 #[derive(Debug)]
 pub(super) struct Shared {
-    members: Mutex<Vec<MemberInfo>>,
+    peers: Mutex<Vec<PeerInfo>>,
     stats: Mutex<GossipStats>,
     send_errors: AtomicU64,
     ready: watch::Sender<bool>,
@@ -58,8 +61,8 @@ pub(crate) struct NodeStats {
 }
 
 impl Shared {
-    pub(super) fn publish_members(&self, engine: &Engine) {
-        *self.members.lock() = engine.members();
+    pub(super) fn publish_peers(&self, engine: &Engine, now: Timestamp) {
+        *self.peers.lock() = engine.peers(now);
     }
 
     pub(super) fn publish_stats(&self, engine: &Engine) {
@@ -89,13 +92,15 @@ impl Node {
         discover_interval: Duration,
     ) -> Self {
         config.started = wall_millis();
+        // Several nodes in one process can be told apart.
+        let span = tracing::info_span!("peerlimit", node = config.name.as_str(), run = %config.run);
         let (local, advertise) = (sockets.local_addr(), config.advertise);
         let urgent = Arc::new(Notify::new());
         let wake = Arc::clone(&urgent);
         table.on_urgent(move || wake.notify_one());
 
         let shared = Arc::new(Shared {
-            members: Mutex::default(),
+            peers: Mutex::default(),
             stats: Mutex::default(),
             send_errors: AtomicU64::new(0),
             ready: watch::Sender::new(false),
@@ -103,7 +108,7 @@ impl Node {
         let (commands, command_receiver) = mpsc::channel(1);
         let (found, found_receiver) = mpsc::channel(1);
         let (alive, ended) = watch::channel(());
-        let finder = tokio::spawn(find(discoverers, discover_interval, found)).abort_handle();
+        let finder = tokio::spawn(find(discoverers, discover_interval, found).instrument(span.clone())).abort_handle();
         let driver = Driver {
             engine: Engine::new(config, Arc::clone(&table), clock.now()),
             table,
@@ -115,10 +120,11 @@ impl Node {
             found: found_receiver,
             finder,
         };
-        let driver = tokio::spawn(async move {
+        let driving = async move {
             driver.run().await;
             drop(alive);
-        });
+        };
+        let driver = tokio::spawn(driving.instrument(span));
         Self { commands, shared, local, advertise, driver: driver.abort_handle(), ended }
     }
 
@@ -130,9 +136,9 @@ impl Node {
         self.advertise
     }
 
-    /// Members held alive, without this node.
-    pub(crate) fn members(&self) -> Vec<MemberInfo> {
-        self.shared.members.lock().clone()
+    /// Members held alive, without this node, as of a quarter of a second ago at most.
+    pub(crate) fn peers(&self) -> Vec<PeerInfo> {
+        self.shared.peers.lock().clone()
     }
 
     pub(crate) fn stats(&self) -> NodeStats {

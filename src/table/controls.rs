@@ -1,13 +1,16 @@
-//! What an operator may set aside: a quota that only watches, and keys that are exempt or blocked.
+//! What an operator may set aside or watch: a quota that only watches, keys that are exempt or blocked, and the keys that
+//! ask for most.
 
 use std::{
     collections::HashMap,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
-use crate::crdt::Digest;
+use crate::{bucket::Decision, crdt::Digest};
+
+use super::top_keys::{TopKey, TopKeys};
 
 /// What is done to a key whatever its bucket says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,14 +26,17 @@ pub enum Override {
 /// Most scopes have none in use, and a decision there reads one flag.
 #[derive(Debug, Default)]
 pub struct Controls {
-    /// Whether any of the others is in use. Relaxed, like `shadow`: whoever sets them waits for nobody.
+    /// Whether any of the others is in use. Relaxed, like `shadow` and `tracks`: whoever sets them waits for nobody.
     in_use: AtomicBool,
     shadow: AtomicBool,
+    tracks: AtomicBool,
+    /// Whoever has it for writing may change the flags.
     overrides: RwLock<HashMap<Digest, Override>>,
+    top_keys: Mutex<TopKeys>,
 }
 
 impl Controls {
-    /// Whether anything but the quota decides.
+    /// Whether anything but the quota decides, or somebody wants to know of requests.
     #[inline]
     pub fn in_use(&self) -> bool {
         self.in_use.load(Relaxed)
@@ -45,7 +51,7 @@ impl Controls {
     pub fn set_shadow(&self, shadow: bool) {
         let overrides = self.overrides.write();
         self.shadow.store(shadow, Relaxed);
-        self.in_use.store(shadow || !overrides.is_empty(), Relaxed);
+        self.see_whether_in_use(&overrides);
     }
 
     /// What is done to a key, if anything.
@@ -60,6 +66,33 @@ impl Controls {
             Some(to) => overrides.insert(digest, to),
             None => overrides.remove(&digest),
         };
-        self.in_use.store(self.is_shadow() || !overrides.is_empty(), Relaxed);
+        self.see_whether_in_use(&overrides);
+    }
+
+    /// Counts anew which keys ask for most, with room for so many; 0 for an end of it.
+    pub fn track(&self, room: usize) {
+        let overrides = self.overrides.write();
+        self.top_keys.lock().restart(room);
+        self.tracks.store(room != 0, Relaxed);
+        self.see_whether_in_use(&overrides);
+    }
+
+    /// Counts a request, if requests are counted and nobody else is at it: no decision waits for a count.
+    pub fn note(&self, digest: Digest, key: &[u8], cost: u64, decision: &Decision) {
+        if self.tracks.load(Relaxed)
+            && let Some(mut top_keys) = self.top_keys.try_lock()
+        {
+            top_keys.note(digest, key, cost, decision.allowed);
+        }
+    }
+
+    /// At most `most` keys, those that asked for most first.
+    pub fn top_keys(&self, most: usize) -> Vec<TopKey> {
+        self.top_keys.lock().list(most)
+    }
+
+    fn see_whether_in_use(&self, overrides: &HashMap<Digest, Override>) {
+        let in_use = self.is_shadow() || self.tracks.load(Relaxed) || !overrides.is_empty();
+        self.in_use.store(in_use, Relaxed);
     }
 }

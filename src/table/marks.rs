@@ -30,6 +30,11 @@ impl Marks {
         }
     }
 
+    /// The marks of the 64 groups from `64 * word` on, as bits.
+    pub(super) fn look(&self, word: usize) -> u64 {
+        self.words.get(word).map_or(0, |word| word.load(Ordering::Relaxed))
+    }
+
     /// Takes the marks of the 64 groups from `64 * word` on, as bits.
     pub(super) fn take(&self, word: usize) -> u64 {
         let Some(word) = self.words.get(word) else { return 0 };

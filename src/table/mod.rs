@@ -15,7 +15,7 @@
 //! | `marks`, `telling` | which groups have something to tell, and who collects it |
 //! | `eviction` | sweep, and room at the cap |
 //! | `scopes`, `terms` | quotas under names |
-//! | `controls` | what an operator sets aside |
+//! | `controls`, `top_keys`, `tally` | what an operator sets aside, watches, and counts |
 //! | `together` | several buckets at once |
 //! | `quotas` | quotas that change in use |
 //! | `corrections` | costs that were known only later, and refunds |
@@ -32,9 +32,11 @@ mod overflow;
 mod prefetch;
 mod quotas;
 mod scopes;
+mod tally;
 mod telling;
 mod terms;
 mod together;
+mod top_keys;
 
 #[cfg(test)]
 mod tests;
@@ -59,7 +61,9 @@ pub use corrections::Refund;
 pub use eviction::SweepPosition;
 pub use index::Place;
 pub use scopes::{Measure, ScopeIndex, ScopeSpec, Scopes};
+pub use tally::{Outcome, Tally};
 pub use together::Request;
+pub use top_keys::TopKey;
 
 use corrections::Refunds;
 use group::{Slot, Wants};
@@ -169,6 +173,7 @@ struct Counters {
     idle: AtomicU64,
     recycled: AtomicU64,
     untracked: AtomicU64,
+    excess_thousandths: AtomicU64,
 }
 
 /// What happened to buckets so far.
@@ -182,6 +187,8 @@ pub struct TableStats {
     pub recycled: u64,
     /// Decisions and charges at the cap for which no bucket could be kept.
     pub untracked: u64,
+    /// Permits by which news of peers took buckets below empty.
+    pub excess: u64,
 }
 
 impl Table {
@@ -316,7 +323,9 @@ impl Table {
         let chain = self.index.lock(&self.place(digest));
         if let Some(slot) = chain.find(digest) {
             let rule = self.measured(&slot, rule, now);
-            slot.set_tat(moved(&rule.gcra, slot.tat()));
+            let (before, after) = (slot.tat(), moved(&rule.gcra, slot.tat()));
+            slot.set_tat(after);
+            self.count_excess(&rule, before, after, now);
             if slot.unsent() != 0 && self.publishes() {
                 let wants = Wants { flush: false, push: slot.becomes_urgent(&rule, now) };
                 self.mark(chain, wants);
@@ -331,6 +340,15 @@ impl Table {
             slot.set_tat(tat);
             drop(chain);
             self.grow();
+        }
+        self.count_excess(rule, Tat::FULL, tat, now);
+    }
+
+    /// Counts what the cluster admitted beyond what one bucket would have: news of it takes the bucket below empty.
+    fn count_excess(&self, rule: &Rule, before: Tat, after: Tat, now: Timestamp) {
+        let more = rule.gcra.debt(after, now).saturating_sub(rule.gcra.debt(before, now));
+        if more != 0 {
+            self.counters.excess_thousandths.fetch_add(more, Ordering::Relaxed);
         }
     }
 
@@ -359,6 +377,7 @@ impl Table {
             idle: self.counters.idle.load(Ordering::Relaxed),
             recycled: self.counters.recycled.load(Ordering::Relaxed),
             untracked: self.counters.untracked.load(Ordering::Relaxed),
+            excess: self.counters.excess_thousandths.load(Ordering::Relaxed) / 1_000,
         }
     }
 

@@ -17,7 +17,7 @@ use crate::{
 };
 
 use super::{
-    Controls, Rule,
+    Controls, Rule, Tally,
     terms::{SharedTerms, Terms},
 };
 
@@ -81,6 +81,7 @@ pub struct ScopeSpec {
     /// As it was given, for those who ask.
     quota: Mutex<Quota>,
     controls: Controls,
+    tally: Tally,
 }
 
 impl ScopeSpec {
@@ -118,6 +119,12 @@ impl ScopeSpec {
     #[inline]
     pub fn controls(&self) -> &Controls {
         &self.controls
+    }
+
+    /// Its requests by outcome.
+    #[inline]
+    pub fn tally(&self) -> &Tally {
+        &self.tally
     }
 
     /// What a decision in this scope needs.
@@ -205,6 +212,7 @@ impl Scopes {
             intervals: [const { AtomicU64::new(0) }; Measure::GENERATIONS],
             quota: Mutex::new(quota),
             controls: Controls::default(),
+            tally: Tally::default(),
         });
         spec.intervals[0].store(terms.gcra.interval(), Relaxed);
         inner.specs.push(Arc::clone(&spec));
@@ -222,6 +230,11 @@ impl Scopes {
         let inner = self.inner.read();
         let index = inner.by_id.get(&id)?;
         inner.specs.get(usize::from(index.0)).cloned()
+    }
+
+    /// All scopes, in the order in which they were added.
+    pub fn all(&self) -> Vec<Arc<ScopeSpec>> {
+        self.inner.read().specs.clone()
     }
 
     /// How many scopes there are.

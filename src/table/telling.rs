@@ -69,6 +69,21 @@ impl Table {
         None
     }
 
+    /// Permits admitted here that no peer was told of yet, of all keys. Looks at each group that has some.
+    pub fn unsent(&self) -> u64 {
+        let mut permits = 0_u64;
+        for word in 0..self.index.len().div_ceil(Marks::PER_WORD) {
+            let mut marked = self.dirty.look(word);
+            while marked != 0 {
+                let group = word * Marks::PER_WORD + marked.trailing_zeros() as usize;
+                permits =
+                    self.index.lock_home(group).slots().fold(permits, |sum, slot| sum.saturating_add(slot.unsent()));
+                marked &= marked - 1;
+            }
+        }
+        permits
+    }
+
     /// Whether a key became urgent since the last drain. A partial drain may have taken it already.
     pub fn is_urgent(&self) -> bool {
         self.any_urgent.load(Ordering::Acquire)

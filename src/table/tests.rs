@@ -5,6 +5,7 @@ mod cleanup;
 mod clock;
 mod concurrency;
 mod corrections;
+mod figures;
 mod growth;
 mod model;
 mod quotas;

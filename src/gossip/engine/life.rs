@@ -64,6 +64,7 @@ impl Engine {
     /// that went on know better.
     pub(super) fn notice_pause(&mut self, now: Timestamp) {
         if self.pauses.turn(now) {
+            tracing::debug!("this process was stopped for a while; compares notes");
             let open: Vec<StreamId> = self.exchanges.keys().copied().collect();
             for id in open {
                 self.break_off(now, id);

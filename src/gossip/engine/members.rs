@@ -9,6 +9,7 @@ use crate::bucket::Timestamp;
 
 use super::{
     super::{
+        lag::Lag,
         membership::Liveness,
         push::Peer,
         wire::{Identity, Tag, read_swim_header},
@@ -117,7 +118,7 @@ impl Engine {
         if id.run == self.config.run || self.peers.contains_key(&id.run) {
             return;
         }
-        self.peers.insert(id.run, Peer { addr: id.addr });
+        self.peers.insert(id.run, Peer { addr: id.addr, lag: Lag::default() });
         self.departed.remove(&id.run);
         self.seal.set_member(id.run, true);
         self.absence.came(id.run, id.addr);
@@ -148,5 +149,6 @@ impl Engine {
         let seen = u32::try_from(self.peers.len()).unwrap_or(u32::MAX).saturating_add(1);
         let missed = u32::try_from(self.absence.missed()).unwrap_or(u32::MAX);
         scopes.set_share(seen, seen.saturating_add(missed));
+        tracing::debug!(members = seen, missed, "members changed");
     }
 }

@@ -142,6 +142,17 @@ pub struct MemberInfo {
     pub liveness: Liveness,
 }
 
+/// A member, and how well its news arrive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerInfo {
+    /// Who.
+    pub member: MemberInfo,
+    /// When this node last knew that it had all its news, if it ever did.
+    pub in_step: Option<Timestamp>,
+    /// The greatest age that its news had of late when it was merged: in the last 30 to 60 seconds.
+    pub lag: Duration,
+}
+
 /// How far the node has come into the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Join {
@@ -388,6 +399,15 @@ impl Engine {
         let mut members: Vec<_> = self.membership.members().map(|(id, liveness)| info(id, liveness)).collect();
         members.sort_by_key(|member| member.run);
         members
+    }
+
+    /// The same members, and what is known of their news.
+    pub fn peers(&self, now: Timestamp) -> Vec<PeerInfo> {
+        let news = |member: MemberInfo| {
+            let lag = self.peers.get(&member.run).map_or(Duration::ZERO, |peer| peer.lag.greatest(now));
+            PeerInfo { in_step: self.log.in_step(member.run), lag, member }
+        };
+        self.members().into_iter().map(news).collect()
     }
 
     /// This node.

@@ -1,12 +1,12 @@
 //! The engine and news: what is told to peers, and what they tell.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use bytes::Bytes;
 
 use crate::{
     bucket::Timestamp,
-    crdt::{Applied, RunId},
+    crdt::{Applied, News, RunId},
     table::Charge,
 };
 
@@ -43,6 +43,13 @@ impl Engine {
         self.transmits.push_back(transmit);
     }
 
+    /// News of that age was merged which a run published. Nothing is noted of runs that are gone.
+    pub(super) fn note_lag(&mut self, run: RunId, age: Duration, now: Timestamp) {
+        if let Some(peer) = self.peers.get_mut(&run) {
+            peer.lag.note(age, now);
+        }
+    }
+
     pub(super) fn handle_deltas(&mut self, now: Timestamp, sender: RunId, frame: &DeltaFrame) {
         let is_departing = || self.departed.get(&sender).is_some_and(|until| now < *until);
         if !self.peers.contains_key(&sender) && !is_departing() {
@@ -55,6 +62,7 @@ impl Engine {
         }
         let arrival = self.pauses.arrival(now);
         let as_of = arrival.saturating_sub(frame.age);
+        let mut oldest = Duration::ZERO;
         for delta in &frame.deltas {
             let news = match self.log.apply_delta(sender, delta, arrival) {
                 Applied::News(news) | Applied::NoBaseline(news) => news,
@@ -63,6 +71,9 @@ impl Engine {
                     continue;
                 }
             };
+            if news != News::default() {
+                oldest = oldest.max(if news.missed == 0 { frame.age } else { news.gap });
+            }
             let Some(subject) = find_subject(&mut self.scopes, &self.table, delta.scope) else { continue };
             let rule = subject.spec.rule();
             let permits = news.charge(rule.gcra.refill_time());
@@ -79,5 +90,6 @@ impl Engine {
         if !self.log.cover(sender, frame.from, frame.to, arrival) {
             self.stats.gaps += 1;
         }
+        self.note_lag(sender, oldest.saturating_add(now.saturating_since(arrival)), now);
     }
 }

@@ -6,7 +6,7 @@ use rand::RngExt;
 
 use crate::{
     bucket::{Missing, Timestamp},
-    crdt::{Applied, Digest, Epoch, KeyRecord, RunId, Version},
+    crdt::{Applied, Digest, Epoch, KeyRecord, News, RunId, Version},
     table::Charge,
 };
 
@@ -96,6 +96,9 @@ impl Engine {
                     Applied::News(news) => {
                         let permits = rule.map_or(0, |(rule, _)| news.charge(rule.gcra.refill_time()));
                         charge.permits = charge.permits.saturating_add(permits);
+                        if news != News::default() {
+                            self.note_lag(cell.run, news.gap, now);
+                        }
                     }
                     Applied::NoBaseline(_) => {}
                     Applied::Refused if cell.run == self.config.run => {}
@@ -142,23 +145,27 @@ impl Engine {
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
         // There is none where it is not our turn: the exchange does not come to that.
         let Some(frame) = self.seal.stream_frame(&mut exchange.channel, Tag::Sync, &message.encode()) else { return };
+        exchange.traffic.frames_out += 1;
+        exchange.traffic.bytes_out += frame.len() as u64;
         self.stats.frames_out += 1;
         self.stats.bytes_out += frame.len() as u64;
         self.commands.push_back(StreamCommand::Send(id, frame));
     }
 
     pub(super) fn end_if_over(&mut self, now: Timestamp, id: StreamId) {
-        let Some(exchange) = self.exchanges.get(&id).filter(|exchange| exchange.is_over()) else { return };
-        let opened_here = exchange.opened_here();
-        self.exchanges.remove(&id);
-        self.commands.push_back(StreamCommand::Close(id));
-        self.exchange_ended(now, opened_here, true);
+        if !self.exchanges.get(&id).is_some_and(Exchange::is_over) {
+            return;
+        }
+        if let Some(exchange) = self.exchanges.remove(&id) {
+            self.commands.push_back(StreamCommand::Close(id));
+            self.exchange_ended(now, &exchange, true);
+        }
     }
 
     pub(super) fn break_off(&mut self, now: Timestamp, id: StreamId) {
         if let Some(exchange) = self.exchanges.remove(&id) {
             self.commands.push_back(StreamCommand::Cut(id));
-            self.exchange_ended(now, exchange.opened_here(), false);
+            self.exchange_ended(now, &exchange, false);
         }
     }
 
@@ -170,7 +177,8 @@ impl Engine {
         }
     }
 
-    pub(super) fn exchange_ended(&mut self, now: Timestamp, opened_here: bool, well: bool) {
+    pub(super) fn exchange_ended(&mut self, now: Timestamp, exchange: &Exchange, well: bool) {
+        exchange.tell_end(well, now);
         // Those of which the peer had cells that are not wanted here any more.
         self.forget_dead_runs();
         if well {
@@ -178,7 +186,7 @@ impl Engine {
         } else {
             self.stats.syncs_failed += 1;
         }
-        if !opened_here {
+        if !exchange.opened_here() {
             return;
         }
         if well {

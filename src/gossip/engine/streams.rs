@@ -32,6 +32,7 @@ impl Engine {
     /// A stream is connected, or has sent what it was given, and can take another frame.
     pub fn handle_stream_writable(&mut self, now: Timestamp, id: StreamId) {
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        let _in_exchange = exchange.span.clone().entered();
         let (table, scopes) = (&self.table, &mut self.scopes);
         let level = |scope, digest| {
             // Refunds have no bucket of their own.
@@ -48,6 +49,9 @@ impl Engine {
     pub fn handle_stream_frame(&mut self, now: Timestamp, id: StreamId, bytes: &[u8]) {
         self.notice_pause(now);
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        let _in_exchange = exchange.span.clone().entered();
+        exchange.traffic.frames_in += 1;
+        exchange.traffic.bytes_in += bytes.len() as u64;
         self.stats.frames_in += 1;
         self.stats.bytes_in += bytes.len() as u64;
         if !exchange.is_proven() && bytes.len() > MAX_FIRST_FRAME {
@@ -63,7 +67,7 @@ impl Engine {
         match message {
             Ok((_, None)) => self.stats.drops.unknown_tag += 1,
             Ok((sender, Some(message))) if self.peers.contains_key(&sender) => {
-                exchange.prove();
+                exchange.prove(sender);
                 self.handle_sync(now, id, sender, message);
             }
             Ok(_) => {
@@ -83,7 +87,7 @@ impl Engine {
     /// A stream could not be opened, or was closed by the peer.
     pub fn handle_stream_closed(&mut self, now: Timestamp, id: StreamId) {
         if let Some(exchange) = self.exchanges.remove(&id) {
-            self.exchange_ended(now, exchange.opened_here(), exchange.is_over());
+            self.exchange_ended(now, &exchange, exchange.is_over());
         }
     }
 }
