@@ -10,7 +10,10 @@
 #[path = "support/patience.rs"]
 mod patience;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use patience::eventually;
@@ -18,7 +21,8 @@ use peerlimit::{Limiter, ManualClock, Quota, StaticDiscoverer};
 
 /// Figures by name and labels, as Prometheus writes them.
 struct Figures {
-    recorder: DebuggingRecorder,
+    /// Of this thread, where it is not that of the process.
+    recorder: Option<DebuggingRecorder>,
     snapshotter: Snapshotter,
     /// Counters add up; a snapshot takes them.
     sums: BTreeMap<String, f64>,
@@ -29,11 +33,23 @@ impl Figures {
     fn new() -> Self {
         let recorder = DebuggingRecorder::new();
         let snapshotter = recorder.snapshotter();
-        Self { recorder, snapshotter, sums: BTreeMap::new(), samples: BTreeMap::new() }
+        Self { recorder: Some(recorder), snapshotter, sums: BTreeMap::new(), samples: BTreeMap::new() }
+    }
+
+    /// Of all that report by themselves.
+    fn of_process() -> Self {
+        let mut figures = Self::new();
+        figures.recorder.take().unwrap().install().unwrap();
+        figures
     }
 
     fn of(&mut self, limiter: &Limiter) -> &mut Self {
-        metrics::with_local_recorder(&self.recorder, || limiter.record_metrics());
+        metrics::with_local_recorder(self.recorder.as_ref().unwrap(), || limiter.record_metrics());
+        self.look()
+    }
+
+    /// Takes what was reported.
+    fn look(&mut self) -> &mut Self {
         for (key, _, description, value) in self.snapshotter.snapshot().into_vec() {
             let (kind, key) = key.into_parts();
             assert!(description.is_some(), "{kind:?} {} is not described", key.name());
@@ -134,6 +150,7 @@ fn limiters_of_one_name_add_up() {
 
 #[tokio::test]
 async fn a_cluster_shows_that_it_agrees() {
+    let mut figures = Figures::of_process();
     let builder = |name: &str| {
         let quota = Quota::per_hour(1_000);
         Limiter::builder(quota).node(name).bind("127.0.0.1:0".parse().unwrap())
@@ -161,19 +178,51 @@ async fn a_cluster_shows_that_it_agrees() {
     let published = || first.stats().published;
     eventually("everything is told", || published() == spent).await;
 
-    let mut figures = Figures::new();
-    figures.of(&second);
-    assert_eq!(figures.value("peerlimit_members{node=second}"), 2.0);
+    // They report by themselves.
+    eventually("all of it is reported", || {
+        figures.look().sums.get("peerlimit_published_permits_total{node=first}") == Some(&(spent as f64))
+    })
+    .await;
+    eventually("the other one reports too", || {
+        figures.look().sums.get("peerlimit_members{node=second}") == Some(&2.0)
+            && figures.value("peerlimit_merges_total{node=second}") >= 1.0
+    })
+    .await;
     assert!(figures.value(&format!("peerlimit_news_age_seconds{{node=second,peer={seed}}}")) < 10.0);
     let lag = figures.value(&format!("peerlimit_merge_lag_seconds{{node=second,peer={seed}}}"));
     assert!(lag > 0.0 && lag < 10.0, "{lag}");
     assert!(figures.value("peerlimit_bytes_total{direction=in,node=second}") > 100.0);
-    assert!(figures.value("peerlimit_merges_total{node=second}") >= 1.0);
     assert_eq!(figures.value("peerlimit_excess_permits_total{node=second}"), 0.0);
-    figures.of(&first);
-    assert_eq!(figures.value("peerlimit_published_permits_total{node=first}"), spent as f64);
     assert_eq!(figures.value("peerlimit_unsent_permits{node=first}"), 0.0);
-    let _drops: f64 = figures.value("peerlimit_drops_total{cause=malformed,node=first}");
+    assert_eq!(figures.value("peerlimit_drops_total{cause=malformed,node=first}"), 0.0);
     let health = second.health().to_string();
     assert!(health.starts_with("ready, 1 peers\n") && health.contains(" first alive, all news as of "), "{health}");
+}
+
+#[test]
+fn the_dashboard_asks_for_figures_that_there_are() {
+    let dashboard: serde_json::Value = serde_json::from_str(include_str!("../examples/grafana.json")).unwrap();
+    let mut figures = Figures::new();
+    figures.of(&Limiter::local(Quota::per_second(1)));
+    let known: Vec<&str> =
+        figures.sums.keys().chain(figures.samples.keys()).map(|name| name.split('{').next().unwrap()).collect();
+    let of_peers = ["peerlimit_news_age_seconds", "peerlimit_merge_lag_seconds"];
+    let mut asked = BTreeSet::new();
+    for panel in dashboard["panels"].as_array().unwrap() {
+        for target in panel["targets"].as_array().unwrap() {
+            let query = target["expr"].as_str().unwrap();
+            asked.extend(
+                query
+                    .split(|char: char| !char.is_alphanumeric() && char != '_')
+                    .filter(|word| word.starts_with("peerlimit_")),
+            );
+        }
+    }
+    for name in &asked {
+        assert!(known.contains(name) || of_peers.contains(name), "nothing is called {name}");
+    }
+    // Nor is anything forgotten.
+    for name in known.into_iter().chain(of_peers) {
+        assert!(asked.contains(name), "no panel shows {name}");
+    }
 }
