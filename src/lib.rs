@@ -58,6 +58,8 @@ pub mod gossip;
 pub mod table;
 
 mod backend;
+#[cfg(feature = "config")]
+pub mod config;
 mod discovery;
 #[cfg(feature = "tower")]
 pub mod http;
@@ -68,11 +70,12 @@ mod net;
 pub mod stores;
 
 pub use backend::{Policy, RateLimiter};
-pub use bucket::{Decision, Quota, QuotaError};
+pub use bucket::{Decision, ParseQuotaError, Quota, QuotaError};
 pub use discovery::{DiscoverError, Discoverer, DnsDiscoverer, StaticDiscoverer};
 pub use gossip::{Drops, PartitionPolicy, Sealing, SecretError, Secrets};
 pub use limiter::{
-    Builder, Evictions, Health, Limiter, Member, MemberState, PeerHealth, Scope, StartError, Stats, Wait, WaitError,
+    Builder, Evictions, Health, Limiter, Member, MemberState, PeerHealth, Preset, Scope, StartError, Stats, Wait,
+    WaitError,
 };
 pub use net::{Clock, ManualClock};
 pub use table::TopKey;

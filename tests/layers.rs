@@ -59,6 +59,11 @@ const LAYERS: &[Layer] = &[
         never: &["Instant", "SystemTime", "getrandom", "rand::rng", "ThreadRng", "SysRng", "std::thread"],
     },
     Layer {
+        name: "config",
+        uses: &["bucket", "discovery", "gossip", "limiter"],
+        never: &["LOCKS", "OUTSIDE", "RANDOM"],
+    },
+    Layer {
         name: "limiter",
         uses: &["bucket", "backend", "crdt", "table", "gossip", "discovery", "net"],
         never: &["OUTSIDE"],

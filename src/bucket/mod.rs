@@ -5,6 +5,7 @@
 mod decision;
 mod gcra;
 mod quota;
+mod text;
 mod time;
 
 #[cfg(test)]
@@ -13,4 +14,5 @@ mod tests;
 pub use decision::Decision;
 pub use gcra::{Gcra, Missing, Tat};
 pub use quota::{Quota, QuotaError};
+pub use text::ParseQuotaError;
 pub use time::Timestamp;

@@ -5,6 +5,7 @@ mod gcra;
 mod laws;
 mod quota;
 mod share;
+mod text;
 
 use std::time::Duration;
 

@@ -46,7 +46,10 @@ pub struct EngineConfig {
 }
 
 /// What a part of a cluster may admit while members that did not leave are out of reach.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+///
+/// With serde it is `available` or `conservative`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum PartitionPolicy {
     /// The whole quota: nobody is refused for a failure, and a partition into p parts admits at most p times the quota.
@@ -85,24 +88,69 @@ pub struct SwimConfig {
     pub forget_after: Duration,
 }
 
-impl Default for SwimConfig {
-    fn default() -> Self {
+impl SwimConfig {
+    /// Probes at that interval, which leave three tenths of it for a direct answer.
+    pub const fn probing(probe_interval: Duration, suspicion_timeout: Duration) -> Self {
         Self {
-            probe_interval: Duration::from_secs(1),
-            probe_timeout: Duration::from_millis(300),
-            suspicion_timeout: Duration::from_secs(3),
+            probe_interval,
+            probe_timeout: three_tenths(probe_interval),
+            suspicion_timeout,
             reconnect_interval: Duration::from_secs(1),
             forget_after: Duration::from_secs(60 * 60),
         }
     }
 }
 
+const fn three_tenths(of: Duration) -> Duration {
+    match of.saturating_mul(3).checked_div(10) {
+        Some(part) => part,
+        // Ten is not zero.
+        None => of,
+    }
+}
+
+/// How fast a node works: the settings that depend on its network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// As [`EngineConfig::sync_interval`].
+    pub sync_interval: Duration,
+    /// As [`EngineConfig::push_gap`].
+    pub push_gap: Duration,
+    /// As [`EngineConfig::datagram_budget`].
+    pub datagram_budget: u32,
+    /// As [`EngineConfig::anti_entropy_interval`].
+    pub anti_entropy_interval: Duration,
+    /// The failure detector's times.
+    pub swim: SwimConfig,
+}
+
+impl Pace {
+    /// One data centre: round trips of some milliseconds at most.
+    pub const LAN: Self = Self {
+        sync_interval: Duration::from_millis(200),
+        push_gap: Duration::from_millis(5),
+        datagram_budget: 2000,
+        anti_entropy_interval: Duration::from_secs(1),
+        swim: SwimConfig::probing(Duration::from_secs(1), Duration::from_secs(3)),
+    };
+    /// Several regions: round trips up to half a second, and some loss. Members are given the time to answer that takes, and
+    /// pushes come no more often than makes a difference over such a distance.
+    pub const WAN: Self = Self {
+        sync_interval: Duration::from_millis(500),
+        push_gap: Duration::from_millis(20),
+        datagram_budget: 1000,
+        anti_entropy_interval: Duration::from_secs(2),
+        swim: SwimConfig::probing(Duration::from_secs(3), Duration::from_secs(12)),
+    };
+}
+
 impl EngineConfig {
     /// Bounds that suit a table of a million keys.
     pub const DEFAULT_LIMITS: LogLimits = LogLimits { max_keys: 1 << 20, max_cells: 1 << 24, max_runs: MAX_RUNS };
 
-    /// Settings of a node `name` that is reached at `advertise`, with the defaults for everything else.
+    /// Settings of a node `name` that is reached at `advertise`, with the defaults for everything else: the pace of a LAN.
     pub fn new(name: NodeName, advertise: SocketAddr, run: RunId) -> Self {
+        let Pace { sync_interval, push_gap, datagram_budget, anti_entropy_interval, swim } = Pace::LAN;
         Self {
             cluster: ClusterId::new(&DigestKey::PUBLIC, ""),
             name,
@@ -111,14 +159,21 @@ impl EngineConfig {
             run,
             started: 0,
             seed: run.raw(),
-            sync_interval: Duration::from_millis(200),
-            push_gap: Duration::from_millis(5),
-            datagram_budget: 2000,
-            anti_entropy_interval: Duration::from_secs(1),
+            sync_interval,
+            push_gap,
+            datagram_budget,
+            anti_entropy_interval,
             sweeping: Some(Sweeping { key_ttl: Duration::from_secs(600), interval: Duration::from_secs(60) }),
             on_partition: PartitionPolicy::Available,
-            swim: SwimConfig::default(),
+            swim,
             limits: Self::DEFAULT_LIMITS,
         }
+    }
+
+    /// The same node at another pace.
+    #[must_use]
+    pub fn at_pace(self, pace: Pace) -> Self {
+        let Pace { sync_interval, push_gap, datagram_budget, anti_entropy_interval, swim } = pace;
+        Self { sync_interval, push_gap, datagram_budget, anti_entropy_interval, swim, ..self }
     }
 }

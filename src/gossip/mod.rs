@@ -22,7 +22,7 @@ pub mod wire;
 #[cfg(test)]
 mod tests;
 
-pub use config::{EngineConfig, PartitionPolicy, Sweeping, SwimConfig};
+pub use config::{EngineConfig, Pace, PartitionPolicy, Sweeping, SwimConfig};
 pub use engine::{Engine, Event, MemberInfo, PeerInfo, StreamCommand, StreamId, Transmit};
 pub use membership::Liveness;
 pub use seal::{Sealing, SecretError, Secrets};

@@ -11,7 +11,7 @@ use crate::{
     crdt::{DigestKey, LogLimits, RunId},
     discovery::{Discoverer, DynDiscoverer},
     gossip::{
-        EngineConfig, PartitionPolicy, Sealing, Secrets, Sweeping, SwimConfig,
+        EngineConfig, Pace, PartitionPolicy, Sealing, Secrets, Sweeping, SwimConfig,
         seal::digest_key,
         wire::{ClusterId, MAX_NAME_LEN, NodeName},
     },
@@ -22,7 +22,7 @@ use crate::{
 use zeroize::Zeroizing;
 
 use super::{
-    Limiter, Shared, StartError,
+    Limiter, Preset, Shared, StartError,
     check::{advertised, check_duration, check_number, host_name},
     first_scope,
 };
@@ -62,7 +62,7 @@ pub struct Builder {
 
 impl Builder {
     pub(super) fn new(quota: Quota) -> Self {
-        let swim = SwimConfig::default();
+        let Pace { sync_interval, push_gap, datagram_budget, anti_entropy_interval, swim } = Preset::default().pace();
         Self {
             quota,
             node: None,
@@ -73,10 +73,10 @@ impl Builder {
             advertise: None,
             discoverers: Vec::new(),
             discover_interval: Duration::from_secs(10),
-            sync_interval: Duration::from_millis(200),
-            push_gap: Duration::from_millis(5),
-            datagram_budget: 2000,
-            anti_entropy_interval: Duration::from_secs(1),
+            sync_interval,
+            push_gap,
+            datagram_budget: datagram_budget as usize,
+            anti_entropy_interval,
             probe_interval: swim.probe_interval,
             suspicion_timeout: swim.suspicion_timeout,
             sweeping: Some(Sweeping { key_ttl: Duration::from_secs(600), interval: Duration::from_secs(60) }),
@@ -147,6 +147,30 @@ impl Builder {
     pub fn discover_interval(mut self, interval: Duration) -> Self {
         self.discover_interval = interval;
         self
+    }
+
+    /// Sets what depends on the network, all at once: the sync interval, the push gap, the datagram budget, the
+    /// anti-entropy interval, the probe interval and the suspicion timeout. Call it before those that differ.
+    ///
+    /// | | [`Preset::Lan`] | [`Preset::Wan`] |
+    /// |---|---|---|
+    /// | [`sync_interval`](Self::sync_interval) | 200 ms | 500 ms |
+    /// | [`push_gap`](Self::push_gap) | 5 ms | 20 ms |
+    /// | [`datagram_budget`](Self::datagram_budget) | 2,000 | 1,000 |
+    /// | [`anti_entropy_interval`](Self::anti_entropy_interval) | 1 s | 2 s |
+    /// | [`probe_interval`](Self::probe_interval) | 1 s | 3 s |
+    /// | [`suspicion_timeout`](Self::suspicion_timeout) | 3 s | 12 s |
+    pub fn preset(self, preset: Preset) -> Self {
+        let Pace { sync_interval, push_gap, datagram_budget, anti_entropy_interval, swim } = preset.pace();
+        Self {
+            sync_interval,
+            push_gap,
+            datagram_budget: datagram_budget as usize,
+            anti_entropy_interval,
+            probe_interval: swim.probe_interval,
+            suspicion_timeout: swim.suspicion_timeout,
+            ..self
+        }
     }
 
     /// How often everything that peers were not told yet is told to them. News of a key that is nearly spent does not
@@ -227,17 +251,8 @@ impl Builder {
     /// A [`StartError`] that names what is wrong. Nothing is left running then.
     pub async fn start(self) -> Result<Limiter, StartError> {
         tokio::runtime::Handle::try_current().map_err(|_| StartError::NoRuntime)?;
-        self.check_times()?;
-        check_number("max_keys", self.max_keys, 1 << 10, 1 << 28)?;
-        check_number("datagram_budget", self.datagram_budget, 10, 1_000_000)?;
-        if let Some(secret) = &self.digest_secret {
-            check_number("digest_secret length", secret.len(), 16, 1_024)?;
-        }
+        self.validate()?;
         let name = self.name()?;
-        for discoverer in &self.discoverers {
-            discoverer.validate_dyn()?;
-        }
-
         let sockets = Sockets::bind(self.bind).map_err(|source| StartError::Bind { addr: self.bind, source })?;
         let advertise = advertised(self.advertise, &sockets)?;
         let digest_key = self.digest_secret.as_ref().map_or(DigestKey::PUBLIC, |secret| digest_key(secret));
@@ -252,12 +267,7 @@ impl Builder {
             anti_entropy_interval: self.anti_entropy_interval,
             on_partition: self.on_partition,
             sweeping: self.sweeping,
-            swim: SwimConfig {
-                probe_interval: self.probe_interval,
-                probe_timeout: self.probe_interval * 3 / 10,
-                suspicion_timeout: self.suspicion_timeout,
-                ..SwimConfig::default()
-            },
+            swim: SwimConfig::probing(self.probe_interval, self.suspicion_timeout),
             limits: LogLimits {
                 max_keys: self.max_keys,
                 max_cells: self.max_keys.saturating_mul(CELLS_PER_KEY),
@@ -280,6 +290,22 @@ impl Builder {
         #[cfg(feature = "metrics")]
         limiter.record_metrics_regularly();
         Ok(limiter)
+    }
+
+    /// Whether all settings are within their bounds, as far as that can be told without a network.
+    ///
+    /// # Errors
+    ///
+    /// The [`StartError`] that [`start`](Self::start) would end with.
+    pub fn validate(&self) -> Result<(), StartError> {
+        self.check_times()?;
+        check_number("max_keys", self.max_keys, 1 << 10, 1 << 28)?;
+        check_number("datagram_budget", self.datagram_budget, 10, 1_000_000)?;
+        if let Some(secret) = &self.digest_secret {
+            check_number("digest_secret length", secret.len(), 16, 1_024)?;
+        }
+        self.name()?;
+        self.discoverers.iter().try_for_each(|discoverer| Ok(discoverer.validate_dyn()?))
     }
 
     fn check_times(&self) -> Result<(), StartError> {

@@ -11,6 +11,7 @@ mod member;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod observed;
+mod preset;
 mod scope;
 mod secrets;
 mod stats;
@@ -30,6 +31,7 @@ pub use builder::Builder;
 pub use error::StartError;
 pub use health::{Health, PeerHealth};
 pub use member::{Member, MemberState};
+pub use preset::Preset;
 pub use scope::Scope;
 pub use stats::{Evictions, Stats};
 pub use wait::{Wait, WaitError};

@@ -42,8 +42,10 @@ struct Keys(Zeroizing<Vec<[u8; SECRET_LEN]>>);
 /// How much of its traffic a node seals: the stages in which a live cluster goes from no secret to a secret.
 ///
 /// At each of them every member understands the one before and the one after, so a stage may be rolled out node by
-/// node, once the one before has reached all. A new cluster starts at the last.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// node, once the one before has reached all. A new cluster starts at the last. With serde they are `prepared`,
+/// `preferred` and `required`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Sealing {
     /// First: sends in the clear, as members without a secret do, and opens what is sealed.
