@@ -15,3 +15,4 @@ mod scale;
 mod secrets;
 mod sharing;
 mod sim;
+mod wan;
