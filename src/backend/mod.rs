@@ -26,6 +26,19 @@ pub trait RateLimiter {
         None
     }
 
+    /// Decides on several limits at one instant, all or none, and says on each in [`Ask::answer`]: where all allow, all are
+    /// consumed; where any refuses, none is.
+    ///
+    /// `false`, the default, where that cannot be done, at once or at all. Nothing was consumed and nothing answered then, and
+    /// whoever asks goes through them one after the other, and gives back what those before a refusal consumed.
+    fn decide_all_now(asks: &mut [Ask<'_, Self>]) -> bool
+    where
+        Self: Sized,
+    {
+        let _ = asks;
+        false
+    }
+
     /// What [`decide`](Self::decide) would say now. Changes nothing.
     fn peek(&self, key: &[u8], cost: u64) -> Self::Deciding;
 
@@ -37,6 +50,27 @@ pub trait RateLimiter {
 
     /// The name and quota by which it decides.
     fn policy(&self) -> Policy;
+}
+
+/// One of several limits that are decided on together; see [`RateLimiter::decide_all_now`].
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Ask<'a, L> {
+    /// What decides.
+    pub limiter: &'a L,
+    /// The key.
+    pub key: &'a [u8],
+    /// Permits that it has to have.
+    pub cost: u64,
+    /// Where the answer goes.
+    pub answer: &'a mut Option<Decision>,
+}
+
+impl<'a, L> Ask<'a, L> {
+    /// Asks `limiter` for `cost` permits of `key`.
+    pub fn new(limiter: &'a L, key: &'a [u8], cost: u64, answer: &'a mut Option<Decision>) -> Self {
+        Self { limiter, key, cost, answer }
+    }
 }
 
 /// By what a [`RateLimiter`] decides: what a client may be told of it.

@@ -6,11 +6,11 @@ use std::{
 };
 
 use crate::{
-    backend::{Policy, RateLimiter},
+    backend::{Ask, Policy, RateLimiter},
     bucket::Decision,
 };
 
-use super::{Limiter, Scope};
+use super::{Limiter, Scope, together::decide_together};
 
 impl RateLimiter for Scope {
     type Error = Infallible;
@@ -23,6 +23,10 @@ impl RateLimiter for Scope {
     #[inline]
     fn decide_now(&self, key: &[u8], cost: u64) -> Option<Result<Decision, Infallible>> {
         Some(Ok(self.check_n(key, cost)))
+    }
+
+    fn decide_all_now(asks: &mut [Ask<'_, Self>]) -> bool {
+        decide_together(asks, |scope| scope)
     }
 
     fn peek(&self, key: &[u8], cost: u64) -> Self::Deciding {
@@ -53,6 +57,10 @@ impl RateLimiter for Limiter {
     #[inline]
     fn decide_now(&self, key: &[u8], cost: u64) -> Option<Result<Decision, Infallible>> {
         self.default.decide_now(key, cost)
+    }
+
+    fn decide_all_now(asks: &mut [Ask<'_, Self>]) -> bool {
+        decide_together(asks, Self::default_scope)
     }
 
     fn peek(&self, key: &[u8], cost: u64) -> Self::Deciding {

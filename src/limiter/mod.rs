@@ -15,6 +15,7 @@ mod preset;
 mod scope;
 mod secrets;
 mod stats;
+mod together;
 mod wait;
 
 use std::{net::SocketAddr, sync::Arc};
