@@ -2,7 +2,12 @@
 
 use std::{any::Any, borrow::Cow, cmp::Reverse, future::Ready};
 
-use crate::{backend::RateLimiter, bucket::Decision};
+use smallvec::SmallVec;
+
+use crate::{
+    backend::{Ask, RateLimiter},
+    bucket::Decision,
+};
 
 use super::{by_response::Timing, key::KeyWriter, options::OnError};
 
@@ -34,7 +39,11 @@ pub(super) enum Verdict<E> {
     Failed(E),
 }
 
-/// How far the limits of one request are asked: one after the other, all or nothing.
+/// Limits that need no memory of their own while they are asked together.
+const FEW: usize = 4;
+
+/// How far the limits of one request are asked, all or nothing: together where their limiters can do that, else one after
+/// the other.
 ///
 /// [`run`](Self::run) says what to wait for, [`answer`](Self::answer) takes what came of it; so on until there is
 /// nothing to wait for, and a [`verdict`](Self::verdict). All calls are about the same entries.
@@ -58,6 +67,9 @@ impl<E: std::error::Error> Admission<E> {
     where
         L: RateLimiter<Error = E> + Clone,
     {
+        if entries.len() > 1 && self.asks_together(entries) {
+            return None;
+        }
         loop {
             if self.verdict.is_none()
                 && self.timing == Timing::Before
@@ -73,6 +85,32 @@ impl<E: std::error::Error> Admission<E> {
                 Err(deciding) => return Some(deciding),
             }
         }
+    }
+
+    /// Asks for all permits at one instant, and whether that could be done.
+    #[inline(never)]
+    fn asks_together<L>(&mut self, entries: &mut [Entry<'_, L>]) -> bool
+    where
+        L: RateLimiter<Error = E> + Clone,
+    {
+        // Nothing is consumed by looking, and what was begun in order is ended in order.
+        if self.timing != Timing::Before || self.at > 0 || self.verdict.is_some() {
+            return false;
+        }
+        let asks = entries
+            .iter_mut()
+            .map(|Entry { limiter, key, cost, answer }| Ask::new(&**limiter, key.as_bytes(), *cost, answer));
+        if !L::decide_all_now(&mut asks.collect::<SmallVec<[_; FEW]>>()) {
+            return false;
+        }
+        let refusal = |(index, entry): (usize, &Entry<'_, L>)| {
+            let answer = entry.answer.filter(|answer| !answer.allowed)?;
+            // What never passes waits longest.
+            Some((answer.is_impossible(), answer.retry_after, index))
+        };
+        let longest = entries.iter().enumerate().filter_map(refusal).max();
+        self.verdict = longest.map(|(.., index)| Verdict::Refused(index));
+        true
     }
 
     /// What all limits came to, once.

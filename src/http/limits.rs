@@ -196,8 +196,11 @@ impl<R: Resolve, K: KeyExtractor> Limit<R, K> {
 
     /// Both this limit and `other` have to allow a request, or none of them is charged.
     ///
-    /// They are asked in order, and a refusal gives the permits of those before back. So a request that the second
-    /// refuses is missing from the first for a moment; put the limit that refuses most first.
+    /// Scopes of one [`Limiter`](crate::Limiter) are decided on at one instant, as by
+    /// [`check_all`](crate::Limiter::check_all). Stores, scopes of several limiters, and scopes that
+    /// [only watch](crate::Scope::set_shadow) are asked in order, and a refusal gives the permits of those before back. So
+    /// a request that the second refuses is missing from the first for a moment, in which another may be refused for it;
+    /// put the limit that refuses most first.
     pub fn and<O: Limits<Limiter = R::Limiter>>(self, other: O) -> And<Self, O> {
         And(self, other)
     }

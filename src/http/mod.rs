@@ -25,8 +25,8 @@
 //!   names whose fault it is: 500 if the server does not leave addresses with its requests, 400 for a missing header,
 //!   401 for a missing token.
 //! - **Behind proxies** no header is believed unless you say whose: [`key::ClientAddr::behind`].
-//! - **Several limits** on one request: [`Limit::and`], all or nothing. Layers may be stacked too; then a request that
-//!   the inner one refuses has been charged by the outer one.
+//! - **Several limits** on one request: [`Limit::and`], all or nothing, and at one instant where they are scopes of one
+//!   limiter. Layers may be stacked too; then a request that the inner one refuses has been charged by the outer one.
 //! - **Tiers and costs.** [`Limit::resolve`] chooses the limiter by the request, [`Limit::cost`] the cost, and
 //!   [`ByResponse`] charges what the response says.
 //! - **Refusals** are [problem details](Refusal::response) or a gRPC status; [`RateLimitLayer::refuse_with`] builds

@@ -109,6 +109,14 @@ where
     Answer { status: head.status.as_u16(), headers: head.headers, body: String::from_utf8(body.to_vec()).unwrap() }
 }
 
+/// What a future that is ready at once comes to.
+pub fn now<F: Future>(future: Pin<&mut F>) -> F::Output {
+    match future.poll(&mut Context::from_waker(std::task::Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("answers at once"),
+    }
+}
+
 /// A store: a limiter that answers only when polled again, and fails when told to.
 #[derive(Clone, Debug)]
 pub struct Store {
