@@ -35,7 +35,7 @@
 //!   not. [`Limiter::check_all`] decides on several limits, all or nothing. [`Limiter::until_ready`] waits in turn.
 //! - **In use.** [`Scope::set_quota`] changes a quota and keeps what was used. [`Scope::set_shadow`] only watches,
 //!   [`Scope::exempt`] and [`Scope::block`] set a quota aside for one key.
-//! - **Generic code** takes a [`RateLimiter`]; with the feature `tower` the module `http` has the middleware.
+//! - **Generic code** takes a [`RateLimiter`], or a [`DynRateLimiter`] where types differ; with the feature `tower` the module `http` has the middleware.
 //! - **Life.** [`Limiter::ready`] resolves when the node enforces what the cluster knows; [`Limiter::close`] tells
 //!   the peers the rest and says good-bye. [`Limiter::members`] and [`Limiter::stats`] show what is going on, and
 //!   events go to `tracing`.
@@ -69,7 +69,7 @@ mod net;
 #[cfg(any(feature = "redis", feature = "memcached", feature = "hybrid"))]
 pub mod stores;
 
-pub use backend::{Ask, Policy, RateLimiter};
+pub use backend::{Ask, DynDeciding, DynError, DynRateLimiter, Policy, RateLimiter};
 pub use bucket::{Decision, ParseQuotaError, Quota, QuotaError};
 pub use discovery::{DiscoverError, Discoverer, DnsDiscoverer, StaticDiscoverer};
 pub use gossip::{Drops, PartitionPolicy, Sealing, SecretError, Secrets};

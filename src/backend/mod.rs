@@ -1,13 +1,22 @@
 //! What decides, as middleware and combinators see it: a gossiping limiter, a local one, a store.
 
-use std::{error::Error, future::Future};
+mod dynamic;
+
+use std::{
+    any::Any,
+    error::Error,
+    future::{Future, Ready},
+};
 
 use crate::bucket::{Decision, Quota};
+
+pub use dynamic::{DynDeciding, DynError, DynRateLimiter};
 
 /// Something that decides whether a request may pass.
 ///
 /// [`Limiter`](crate::Limiter) and [`Scope`](crate::Scope) answer at once and never fail; their error type has no values.
-/// Stores ask a server. The methods return a future of a named type, so that whoever awaits it needs no box.
+/// Stores ask a server. The methods return a future of a named type, so that whoever awaits it needs no box;
+/// [`DynRateLimiter`] is for where one type has to stand for all.
 ///
 /// All methods take the key as bytes, and a number of permits. An answer describes the bucket as it is left behind.
 pub trait RateLimiter {
@@ -81,3 +90,23 @@ pub struct Policy {
     /// The quota of each key.
     pub quota: Quota,
 }
+
+/// The answer of a limiter that has it at once; else the future, which was not polled and may still be moved.
+///
+/// A limiter that answers at once says so by its type: [`Ready`]. Asking for the type is resolved by the compiler, and
+/// spares local limiters what an answer to wait for needs: a clone of the service, or a box.
+pub(crate) fn at_once<L: RateLimiter>(deciding: L::Deciding) -> Result<Result<Decision, L::Error>, L::Deciding> {
+    let mut deciding = Some(deciding);
+    let ready = (&mut deciding as &mut dyn Any).downcast_mut::<Option<Ready<Result<Decision, L::Error>>>>();
+    if let Some(answer) = ready.and_then(Option::take) {
+        return Ok(answer.into_inner());
+    }
+    match deciding {
+        Some(deciding) => Err(deciding),
+        // Taken above, where it returned.
+        None => unreachable!("a future that is not ready was not taken"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

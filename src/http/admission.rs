@@ -1,11 +1,11 @@
 //! Asking limiters about one request: what to ask next, and what their answers come to. No future is polled here.
 
-use std::{any::Any, borrow::Cow, cmp::Reverse, future::Ready};
+use std::{borrow::Cow, cmp::Reverse};
 
 use smallvec::SmallVec;
 
 use crate::{
-    backend::{Ask, RateLimiter},
+    backend::{Ask, RateLimiter, at_once},
     bucket::Decision,
 };
 
@@ -188,21 +188,4 @@ pub(super) fn consumes(decision: &Decision) -> bool {
 /// be back.
 pub(super) fn tightness(decision: &Decision) -> impl Ord + use<> {
     (decision.allowed, decision.remaining, Reverse(decision.reset_after))
-}
-
-/// The answer of a limiter that has it at once; else the future, which was not polled and may still be moved.
-///
-/// A limiter that answers at once says so by its type: [`Ready`]. Asking for the type is resolved by the compiler, and
-/// spares all requests of local limiters the clone of the service that an answer to wait for needs.
-pub(super) fn at_once<L: RateLimiter>(deciding: L::Deciding) -> Result<Result<Decision, L::Error>, L::Deciding> {
-    let mut deciding = Some(deciding);
-    let ready = (&mut deciding as &mut dyn Any).downcast_mut::<Option<Ready<Result<Decision, L::Error>>>>();
-    if let Some(answer) = ready.and_then(Option::take) {
-        return Ok(answer.into_inner());
-    }
-    match deciding {
-        Some(deciding) => Err(deciding),
-        // Taken above, where it returned.
-        None => unreachable!("a future that is not ready was not taken"),
-    }
 }

@@ -15,10 +15,13 @@ use pin_project_lite::pin_project;
 use smallvec::SmallVec;
 use tower_service::Service;
 
-use crate::{backend::RateLimiter, bucket::Decision};
+use crate::{
+    backend::{RateLimiter, at_once},
+    bucket::Decision,
+};
 
 use super::{
-    admission::{Admission, Entry, at_once, consumes, left_behind},
+    admission::{Admission, Entry, consumes, left_behind},
     body::{Bodies, Wrapped},
     by_response::{ByResponse, Settle},
     head::ResponseHead,

@@ -5,8 +5,8 @@ use std::task::{Context, Poll, Waker};
 use allocation_counter::measure;
 use http::HeaderName;
 use peerlimit::{
-    Limiter, Quota,
-    http::{HeaderStyle, Limits, RateLimit, RateLimitLayer, key},
+    DynRateLimiter, Limiter, Quota,
+    http::{HeaderStyle, Limit, Limits, RateLimit, RateLimitLayer, key},
 };
 use tower::{Layer as _, Service as _};
 
@@ -48,6 +48,11 @@ fn an_allowed_request_with_a_borrowed_key_and_no_headers_allocates_nothing() {
     assert_eq!(allocations(&tuple), bare);
     let token = RateLimitLayer::new(limiter.default_scope().clone(), key::same()).headers([]);
     assert_eq!(allocations(&token), bare);
+    let erased = DynRateLimiter::new(limiter.clone());
+    assert_eq!(allocations(&RateLimitLayer::new(erased, header()).headers([])), bare);
+    let several = Limit::new(limiter.clone(), header()).and(Limit::new(limiter.clone(), key::same()));
+    // A second limit needs room.
+    assert_eq!(allocations(&RateLimitLayer::limits(several).headers([])), bare + 1);
     // And what header fields need is little.
     let speaking = RateLimitLayer::new(limiter, header()).headers([HeaderStyle::Draft]);
     let more = allocations(&speaking) - bare;

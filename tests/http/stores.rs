@@ -10,8 +10,8 @@ use std::{
 
 use http::{Request, Response};
 use peerlimit::{
-    Limiter, Quota,
-    http::{ByResponse, OnError, RateLimitLayer, key},
+    DynRateLimiter, Limiter, Quota,
+    http::{ByResponse, Limit, OnError, RateLimitLayer, RequestHead, key},
 };
 use tower::{Layer as _, Service, ServiceExt as _};
 
@@ -132,4 +132,52 @@ async fn requests_of_one_service_wait_for_their_answers_beside_each_other() {
         passed += usize::from(future.await.unwrap().status() == 200);
     }
     assert_eq!(passed, 10);
+}
+
+#[tokio::test]
+async fn a_list_of_different_limiters_serves_one_layer() {
+    let limiter = Limiter::local(Quota::per_hour(3));
+    let away = store(5);
+    // What a configuration file might say of its tiers, in its order.
+    let tiers: Vec<DynRateLimiter> = vec![
+        DynRateLimiter::new(limiter.scope("free", Quota::per_hour(1))),
+        DynRateLimiter::new(limiter),
+        DynRateLimiter::new(away.clone()),
+    ];
+    let tier = move |head: &RequestHead<'_>| {
+        let number: usize = head.headers().get("x-tier")?.to_str().ok()?.parse().ok()?;
+        Some((tiers.get(number)?.clone(), 1))
+    };
+    let layer = RateLimitLayer::limits(Limit::resolve(tier, key::same()));
+    let (service, handler) = behind(&layer.clone().on_error(OnError::Refuse));
+    for (tier, passes) in [("0", 1), ("1", 3), ("2", 5)] {
+        for number in 0..7 {
+            let answer = send(&service, request(&[("x-tier", tier)])).await;
+            assert_eq!(answer.status, if number < passes { 200 } else { 429 }, "tier {tier}, request {number}");
+        }
+    }
+    assert_eq!(handler.calls(), 9);
+    away.fail(true);
+    assert_eq!(send(&service, request(&[("x-tier", "2")])).await.status, 503);
+
+    let (service, _) = behind(&layer.by_response(ByResponse::refund_server_errors()));
+    away.fail(false);
+    away.limiter.default_scope().reset("");
+    for _ in 0..10 {
+        let answer = send(&service, request(&[("x-tier", "2"), ("x-status", "500")])).await;
+        assert_eq!((answer.status, answer.field("ratelimit").contains("r=5")), (500, true));
+    }
+}
+
+#[tokio::test]
+async fn several_limits_of_different_types_are_charged_all_or_none() {
+    let limiter = Limiter::local(Quota::per_hour(10));
+    let spent = store(1);
+    let limits = Limit::new(DynRateLimiter::new(limiter.clone()), key::same())
+        .and(Limit::new(DynRateLimiter::new(spent.clone()), key::same()));
+    let (service, _) = behind(&RateLimitLayer::limits(limits));
+    for status in [200, 429, 429] {
+        assert_eq!(send(&service, request(&[])).await.status, status);
+    }
+    assert_eq!(limiter.peek("").remaining, 9);
 }
