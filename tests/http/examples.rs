@@ -8,18 +8,21 @@ use std::{
 
 use bytes::Bytes;
 use http::{HeaderMap, Request};
-use http_body_util::Empty;
+use http_body_util::{BodyExt as _, Empty};
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+use tonic::{Code, transport::Endpoint};
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+use tonic_types::StatusExt as _;
 
 fn start(name: &str, args: &[&str]) -> Child {
     let test = current_exe().unwrap();
     let path = test.parent().unwrap().parent().unwrap().join("examples").join(format!("{name}{EXE_SUFFIX}"));
-    let hint = "`cargo build --features tower --examples` makes it";
+    let hint = "`cargo build --all-features --examples` makes it";
     assert!(path.is_file(), "{} is missing: {hint}", path.display());
     Command::new(path).args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
 }
 
-/// One replica of the example `axum`. Dropping it kills it.
+/// One replica of an example that serves. Dropping it kills it.
 struct Replica {
     process: Child,
     output: BufReader<ChildStdout>,
@@ -27,8 +30,8 @@ struct Replica {
 }
 
 impl Replica {
-    fn start(args: &[&str]) -> Self {
-        let mut process = start("axum", &[&["--listen", "127.0.0.1:0"], args].concat());
+    fn start(name: &str, args: &[&str]) -> Self {
+        let mut process = start(name, &[&["--listen", "127.0.0.1:0"], args].concat());
         let mut output = BufReader::new(process.stdout.take().unwrap());
         let mut line = String::new();
         output.read_line(&mut line).unwrap();
@@ -37,13 +40,20 @@ impl Replica {
     }
 
     async fn ask(&self, path: &str, fields: &[(&str, &str)]) -> (u16, HeaderMap) {
+        let (status, headers, _) = self.read(path, fields).await;
+        (status, headers)
+    }
+
+    async fn read(&self, path: &str, fields: &[(&str, &str)]) -> (u16, HeaderMap, String) {
         let client = Client::builder(TokioExecutor::new()).build_http();
         let mut request = Request::get(format!("http://{}{path}", self.listen));
         for (name, value) in fields {
             request = request.header(*name, *value);
         }
         let response = client.request(request.body(Empty::<Bytes>::new()).unwrap()).await.expect("a response");
-        (response.status().as_u16(), response.headers().clone())
+        let (head, body) = response.into_parts();
+        let body = body.collect().await.expect("a body").to_bytes();
+        (head.status.as_u16(), head.headers, String::from_utf8(body.to_vec()).unwrap())
     }
 
     /// Ends its input, and returns what it says then.
@@ -66,7 +76,7 @@ impl Drop for Replica {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn axum_limits_users_by_their_tier_and_everybody_by_their_address() {
-    let replica = Replica::start(&["--gossip", "127.0.0.1:0"]);
+    let replica = Replica::start("axum", &["--gossip", "127.0.0.1:0"]);
     let search = async |token: &'static str, from: &'static str| {
         replica.ask("/search", &[("authorization", token), ("x-forwarded-for", from)]).await
     };
@@ -86,6 +96,43 @@ async fn axum_limits_users_by_their_tier_and_everybody_by_their_address() {
         refused += u32::from(replica.ask("/", &[("x-forwarded-for", "192.0.2.9")]).await.0 == 429);
     }
     assert!(refused > 0, "60 requests at once from one address");
+    for _ in 0..60 {
+        let (status, fields, figures) = replica.read("/metrics", &[("x-forwarded-for", "192.0.2.9")]).await;
+        assert_eq!((status, fields.contains_key("ratelimit")), (200, false), "figures are not behind the limit");
+        assert!(figures.contains("\nsearches_total{tier=\"free\"} 6\n"), "{figures}");
+    }
+    assert_eq!(replica.end(), "closed\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tonic_says_resource_exhausted_and_how_long_to_wait() {
+    let replica = Replica::start("tonic", &["--gossip", "127.0.0.1:0"]);
+    let channel =
+        Endpoint::from_shared(format!("http://{}", replica.listen)).unwrap().connect().await.expect("connects");
+    let mut client = HealthClient::new(channel);
+    let request = || HealthCheckRequest { service: String::new() };
+    // Five at once; a slow machine may see some more, as two a second come back.
+    let mut passed = 0;
+    let refused = loop {
+        match client.check(request()).await {
+            Ok(answer) => {
+                assert!(answer.metadata().contains_key("ratelimit"), "{answer:?}");
+                passed += 1;
+                assert!(passed < 1_000, "no limit");
+            }
+            Err(status) => break status,
+        }
+    };
+    assert!(passed >= 5, "{passed} calls passed");
+    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused:?}");
+    let wait = refused.get_details_retry_info().and_then(|info| info.retry_delay).expect("how long to wait");
+    assert!(!wait.is_zero() && wait.as_millis() <= 500, "{wait:?}");
+    tokio::time::sleep(wait).await;
+    assert!(client.check(request()).await.is_ok(), "it passes on time");
+    let stream = client.watch(request()).await.expect_err("costs three");
+    let longer = stream.get_details_retry_info().and_then(|info| info.retry_delay).expect("how long to wait");
+    assert!(longer > wait, "{longer:?}");
+    drop(client);
     assert_eq!(replica.end(), "closed\n");
 }
 
