@@ -105,3 +105,20 @@ fn a_sweep_before_anything_can_be_idle_does_nothing() {
     sweep_all(&table, Duration::from_secs(10), Timestamp::from_millis(9_000));
     assert_eq!(table.stats().keys, 1);
 }
+
+#[test]
+fn a_scope_that_refills_soon_loses_its_buckets_and_leaves_those_of_a_slow_one_with_the_same_keys() {
+    let (table, soon) = table_of(1 << 12, false, Quota::per_second(10));
+    let late = table.scopes().get_or_add(&DigestKey::PUBLIC, "late", Quota::per_day(3));
+    let start = Timestamp::from_millis(100_000);
+    for key in 0..100 {
+        assert!(table.decide(&soon.rule(), digest(&soon, key), 1, start).allowed);
+        assert!(table.decide(&late.rule(), digest(&late, key), 3, start).allowed);
+    }
+    let later = start.saturating_add(Duration::from_secs(3_600));
+    sweep_all(&table, Duration::from_secs(1), later);
+    assert_eq!(table.stats().keys, 100);
+    for key in 0..100 {
+        assert!(!table.decide(&late.rule(), digest(&late, key), 1, later).allowed, "key {key} was given back");
+    }
+}
