@@ -80,7 +80,14 @@ pub use limiter::{
 pub use net::{Clock, ManualClock};
 pub use table::TopKey;
 
-/// The examples of the README compile and hold.
-#[cfg(doctest)]
+/// The examples of the README compile and hold: with all features, as some of them need some.
+#[cfg(all(
+    doctest,
+    feature = "hybrid",
+    feature = "memcached",
+    feature = "metrics",
+    feature = "redis",
+    feature = "tower"
+))]
 #[doc = include_str!("../README.md")]
 struct Readme;
