@@ -15,6 +15,8 @@ mod cors;
 mod examples;
 #[path = "http/fields.rs"]
 mod fields;
+#[path = "http/migration.rs"]
+mod migration;
 #[path = "http/servers.rs"]
 mod servers;
 #[path = "http/several.rs"]
