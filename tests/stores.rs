@@ -8,5 +8,9 @@
     reason = "tests"
 )]
 
+#[path = "stores/conformance.rs"]
+mod conformance;
+#[path = "stores/redis.rs"]
+mod redis;
 #[path = "stores/servers.rs"]
 mod servers;

@@ -1,0 +1,288 @@
+//! Laws of counts: the quotas are so slow that nothing comes back during a test.
+
+use std::{collections::HashSet, time::Duration};
+
+use peerlimit::{Quota, RateLimiter as _};
+
+use super::{Answers as _, Case, Return};
+
+/// Whether `shorter` is less than `longer` only by the time that a test takes.
+fn about(shorter: Duration, longer: Duration) -> bool {
+    shorter <= longer && longer - shorter < Duration::from_secs(30)
+}
+
+/// When `permits` are back that were used just now of `quota`.
+fn back<C: Case>(permits: u32, quota: Quota) -> Duration {
+    match C::RETURN {
+        Return::Steadily => quota.refill_time() / u32::try_from(quota.burst_size()).unwrap() * permits,
+        Return::AsTheyLeft => quota.refill_time(),
+    }
+}
+
+pub async fn a_cost_of_0_passes_and_consumes_nothing(case: &impl Case) {
+    let limiter = case.limiter("a", Quota::per_hour(3)).await;
+    let fresh = limiter.decided(b"k", 0).await;
+    assert_eq!((fresh.allowed, fresh.limit, fresh.remaining, fresh.reset_after), (true, 3, 3, Duration::ZERO));
+    assert_eq!(limiter.passes(b"k").await, 3);
+    let spent = limiter.decided(b"k", 0).await;
+    assert_eq!((spent.allowed, spent.remaining, spent.retry_after), (true, 0, None));
+}
+
+pub async fn a_cost_of_n_consumes_n_permits_or_none<C: Case>(case: &C) {
+    let quota = Quota::per_hour(10);
+    let limiter = case.limiter("a", quota).await;
+    let first = limiter.decided(b"k", 4).await;
+    assert_eq!((first.allowed, first.limit, first.remaining), (true, 10, 6));
+    assert!(about(first.reset_after, back::<C>(4, quota)), "{first:?}");
+    let refused = limiter.decided(b"k", 7).await;
+    assert_eq!((refused.allowed, refused.remaining), (false, 6));
+    assert!(about(refused.retry_after.unwrap(), back::<C>(1, quota)), "{refused:?}");
+    assert_eq!(limiter.decided(b"k", 6).await.remaining, 0);
+    assert!(!limiter.decided(b"k", 1).await.allowed);
+}
+
+pub async fn exactly_the_burst_passes_and_remaining_counts_down(case: &impl Case) {
+    let limiter = case.limiter("a", Quota::per_hour(100).burst(7)).await;
+    for left in (0..7).rev() {
+        let decision = limiter.decided(b"k", 1).await;
+        assert_eq!((decision.allowed, decision.limit, decision.remaining), (true, 7, left));
+        assert_eq!((decision.retry_after, decision.shadowed, decision.exempt), (None, false, false));
+    }
+    for _ in 0..3 {
+        let refused = limiter.decided(b"k", 1).await;
+        assert_eq!((refused.allowed, refused.remaining), (false, 0));
+        assert!(refused.retry_after.is_some() && !refused.is_impossible());
+    }
+    // All at once is as much.
+    assert_eq!(limiter.decided(b"other", 7).await.remaining, 0);
+}
+
+pub async fn what_is_above_the_burst_is_impossible_and_consumes_nothing(case: &impl Case) {
+    let limiter = case.limiter("a", Quota::per_day(5)).await;
+    for spent in [0, 2] {
+        assert!(limiter.decided(b"k", spent).await.allowed);
+        for cost in [6, 10, 11, 200_000_000, u64::from(u32::MAX), 1 << 53, u64::MAX] {
+            for decision in [limiter.decided(b"k", cost).await, limiter.peeked(b"k", cost).await] {
+                assert!(decision.is_impossible(), "{cost}: {decision:?}");
+                assert_eq!((decision.limit, decision.remaining), (5, 5 - spent));
+            }
+        }
+    }
+    assert_eq!(limiter.passes(b"k").await, 3);
+}
+
+pub async fn a_peek_says_what_would_be_decided_and_changes_nothing(case: &impl Case) {
+    let limiter = case.limiter("a", Quota::per_hour(5)).await;
+    for round in 0..8 {
+        for cost in 0..=6 {
+            let peeked = limiter.peeked(b"k", cost).await;
+            let again = limiter.peeked(b"k", cost).await;
+            assert_eq!((peeked.allowed, peeked.remaining), (again.allowed, again.remaining));
+            assert_eq!(peeked.remaining, 5_u64.saturating_sub(round), "{cost} in round {round}");
+            assert_eq!(peeked.allowed, cost <= peeked.remaining, "{cost} in round {round}");
+            assert_eq!(peeked.is_impossible(), cost == 6);
+        }
+        let peeked = limiter.peeked(b"k", 1).await;
+        let decided = limiter.decided(b"k", 1).await;
+        assert_eq!(peeked.allowed, decided.allowed);
+        if let (Some(peeked), Some(decided)) = (peeked.retry_after, decided.retry_after) {
+            assert!(about(decided, peeked));
+        }
+    }
+}
+
+pub async fn a_charge_goes_into_debt_by_one_more_burst<C: Case>(case: &C) {
+    let quota = Quota::per_hour(10);
+    let limiter = case.limiter("a", quota).await;
+    for permits in [25, u64::MAX, 1] {
+        let charged = limiter.charged(b"k", permits).await;
+        // In debt nothing passes, not even what costs nothing.
+        assert_eq!((charged.allowed, charged.limit, charged.remaining), (false, 10, 0), "{permits}");
+        assert!(about(charged.retry_after.unwrap(), back::<C>(10, quota)), "{charged:?}");
+        assert!(about(charged.reset_after, back::<C>(20, quota)), "{charged:?}");
+    }
+    assert!(!limiter.decided(b"k", 0).await.allowed);
+    let refused = limiter.decided(b"k", 1).await;
+    assert!(about(refused.retry_after.unwrap(), back::<C>(11, quota)), "{refused:?}");
+    // The floor was reached: one more burst brings it out of debt.
+    let refunded = limiter.refunded(b"k", 10).await;
+    assert_eq!((refunded.allowed, refunded.remaining), (true, 0));
+    assert!(limiter.decided(b"k", 0).await.allowed);
+    assert!(!limiter.decided(b"k", 1).await.allowed);
+}
+
+pub async fn a_charge_of_what_is_there_is_as_a_decision(case: &impl Case) {
+    let limiter = case.limiter("a", Quota::per_hour(10)).await;
+    let charged = limiter.charged(b"k", 4).await;
+    assert_eq!((charged.allowed, charged.remaining, charged.retry_after), (true, 6, None));
+    assert_eq!(limiter.charged(b"k", 6).await.remaining, 0);
+    assert_eq!(limiter.passes(b"k").await, 0);
+}
+
+pub async fn a_refund_fills_up_to_the_burst_and_no_further(case: &impl Case) {
+    let limiter = case.limiter("a", Quota::per_hour(10)).await;
+    for permits in [1, 3, 10] {
+        assert!(limiter.decided(b"k", 1).await.allowed);
+        assert!(limiter.decided(b"k", permits.min(9)).await.allowed);
+        let refunded = limiter.refunded(b"k", u64::MAX).await;
+        assert_eq!((refunded.allowed, refunded.remaining, refunded.reset_after), (true, 10, Duration::ZERO));
+        assert_eq!(limiter.refunded(b"k", 5).await.remaining, 10);
+    }
+    assert_eq!(limiter.passes(b"k").await, 10);
+    // It works when nothing is left.
+    assert_eq!(limiter.refunded(b"k", 2).await.remaining, 2);
+    assert_eq!(limiter.passes(b"k").await, 2);
+}
+
+pub async fn a_refund_of_an_unknown_key_gives_nothing(case: &impl Case) {
+    let limiter = case.limiter("a", Quota::per_hour(10)).await;
+    let refunded = limiter.refunded(b"k", 5).await;
+    assert_eq!((refunded.allowed, refunded.remaining, refunded.reset_after), (true, 10, Duration::ZERO));
+    assert_eq!(limiter.passes(b"k").await, 10);
+}
+
+pub async fn a_refund_takes_back_a_part_of_a_request(case: &impl Case) {
+    let limiter = case.limiter("a", Quota::per_hour(100)).await;
+    for cost in [10, 20, 30] {
+        assert!(limiter.decided(b"k", cost).await.allowed);
+    }
+    // A part of the last one, the rest of it and a part of the one before, and so on.
+    for (permits, left) in [(5, 45), (30, 75), (15, 90), (9, 99), (3, 100)] {
+        assert_eq!(limiter.refunded(b"k", permits).await.remaining, left);
+        assert_eq!(limiter.peeked(b"k", 0).await.remaining, left);
+    }
+    assert_eq!(limiter.decided(b"k", 100).await.remaining, 0);
+}
+
+pub async fn corrections_of_0_change_nothing(case: &impl Case) {
+    let limiter = case.limiter("a", Quota::per_hour(3)).await;
+    for left in [3, 2, 1, 0] {
+        assert_eq!(limiter.charged(b"k", 0).await.remaining, left);
+        assert_eq!(limiter.refunded(b"k", 0).await.remaining, left);
+        assert_eq!(limiter.decided(b"k", 1).await.allowed, left > 0);
+    }
+}
+
+/// Keys that a protocol, a cluster, or a digest may trip over.
+fn hostile_keys() -> Vec<Vec<u8>> {
+    let mut keys: Vec<Vec<u8>> = [
+        &b""[..],
+        b" ",
+        b"  ",
+        b"a b",
+        b"a\r\nFLUSHALL\r\n",
+        b"a\0b",
+        b"\0",
+        b"{a}",
+        b"{a}b",
+        b"a{}",
+        b"{}",
+        b"}{",
+        b"=a",
+        b"#a",
+        b"a:b",
+        b"a:log:=b",
+        b"\xff\xfe",
+        "\u{e4}".as_bytes(),
+        "\u{61}\u{308}".as_bytes(),
+        b"#36a9e7f1c95b82ffb99743e0c5c4ce95d83c9a43",
+    ]
+    .map(<[u8]>::to_vec)
+    .to_vec();
+    for length in [63, 64, 65, 249, 250, 251, 10_000] {
+        keys.push(vec![b'k'; length]);
+        let mut other = vec![b'k'; length];
+        other[length - 1] = b'l';
+        keys.push(other);
+    }
+    keys
+}
+
+pub async fn keys_of_all_kinds_are_told_apart(case: &impl Case) {
+    let limiter = case.limiter("a", Quota::per_hour(2)).await;
+    let keys = hostile_keys();
+    assert_eq!(keys.iter().collect::<HashSet<_>>().len(), keys.len());
+    for left in [1, 0] {
+        for key in &keys {
+            assert_eq!(limiter.decided(key, 1).await.remaining, left, "{key:?}");
+        }
+    }
+    for key in &keys {
+        assert!(!limiter.decided(key, 1).await.allowed, "{key:?}");
+    }
+}
+
+pub async fn one_key_under_two_names_has_two_counts(case: &impl Case) {
+    let names = ["a", "b", "a:b", "=a", "\u{e4} {}"];
+    let mut limiters = Vec::new();
+    for name in names {
+        limiters.push(case.limiter(name, Quota::per_hour(3)).await);
+    }
+    for limiter in &limiters {
+        assert_eq!(limiter.passes(b"k").await, 3);
+    }
+    assert_eq!(limiters[0].refunded(b"k", 3).await.remaining, 3);
+    assert_eq!(limiters[1].passes(b"k").await, 0);
+    assert_eq!(limiters[0].passes(b"k").await, 3);
+}
+
+pub async fn tasks_that_race_pass_as_often_as_one(case: &impl Case) {
+    let limiter = case.limiter("a", Quota::per_hour(100)).await;
+    let tasks: Vec<_> = (0..50)
+        .map(|_| {
+            let limiter = limiter.clone();
+            tokio::spawn(async move {
+                let mut passed = 0;
+                for _ in 0..10 {
+                    let decision = limiter.decide(b"k", 1).await.expect("a decision");
+                    passed += u32::from(decision.allowed);
+                }
+                passed
+            })
+        })
+        .collect();
+    let mut passed = 0;
+    for task in tasks {
+        passed += task.await.unwrap();
+    }
+    // An hour brings 100 back: none in the seconds of this test, unless it ran for 36 of them.
+    assert_eq!(passed, 100);
+}
+
+pub async fn a_quota_that_refuses_everything_does(case: &impl Case) {
+    let limiter = case.limiter("a", Quota::per_hour(10).refuse_all()).await;
+    for cost in [1, 10, u64::MAX] {
+        for decision in [limiter.decided(b"k", cost).await, limiter.peeked(b"k", cost).await] {
+            assert!(decision.is_impossible(), "{decision:?}");
+            assert_eq!((decision.limit, decision.remaining), (0, 0));
+        }
+    }
+}
+
+pub async fn decisions_and_policy_say_who_decided(case: &impl Case) {
+    let quota = Quota::per_hour(2).burst(1);
+    let limiter = case.limiter("login", quota).await;
+    let name = case.policy_name("login");
+    let policy = limiter.policy();
+    assert_eq!((policy.name, policy.quota), (name, quota));
+    for decision in [
+        limiter.decided(b"k", 1).await,
+        limiter.decided(b"k", 1).await,
+        limiter.peeked(b"k", 2).await,
+        limiter.charged(b"k", 1).await,
+        limiter.refunded(b"k", 1).await,
+    ] {
+        assert_eq!(decision.policy, name);
+    }
+}
+
+pub async fn a_clone_is_the_same_limiter(case: &impl Case) {
+    let limiter = case.limiter("a", Quota::per_hour(2)).await;
+    let clone = limiter.clone();
+    assert!(limiter.decided(b"k", 1).await.allowed);
+    assert_eq!(clone.decided(b"k", 1).await.remaining, 0);
+    let asked = limiter.decide(b"k", 1);
+    // The future borrows neither key nor limiter.
+    drop((limiter, clone));
+    assert!(!asked.await.unwrap().allowed);
+}

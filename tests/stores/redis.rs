@@ -1,0 +1,14 @@
+//! Redis: the two limiters against servers of this test.
+
+#[path = "redis/bucket.rs"]
+mod bucket;
+#[path = "redis/cluster.rs"]
+mod cluster;
+#[path = "redis/failures.rs"]
+mod failures;
+#[path = "redis/log.rs"]
+mod log;
+#[path = "redis/settings.rs"]
+mod settings;
+#[path = "redis/support.rs"]
+pub mod support;
