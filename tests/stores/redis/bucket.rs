@@ -1,1 +1,130 @@
-//! To come.
+//! The token bucket.
+
+use std::time::Duration;
+
+use peerlimit::{Limiter, ManualClock, Quota, RateLimiter as _};
+
+use super::support::{self, Raw};
+use crate::conformance::Answers as _;
+
+const KEY: &str = "peerlimit:{=k}:bucket:=a";
+
+#[tokio::test]
+async fn a_key_is_one_short_string_however_often_it_is_asked_for() {
+    let Some(server) = support::start() else { return };
+    let (redis, mut raw) = (support::patient(&server), Raw::of(&server).await);
+    let bucket = redis.token_bucket("a", Quota::per_second(1_000_000).burst(Quota::MAX_BURST));
+    for _ in 0..1_000 {
+        assert!(bucket.decided(b"k", 1_000_000).await.allowed);
+    }
+    let bytes: u64 = raw.ask(&format!("MEMORY USAGE {KEY}")).await;
+    assert!(bytes <= 160, "{bytes}");
+    assert_eq!(raw.ask::<u64>("DBSIZE").await, 1);
+}
+
+#[tokio::test]
+async fn no_rate_is_rounded() {
+    let Some(server) = support::start() else { return };
+    let (redis, mut raw) = (support::patient(&server), Raw::of(&server).await);
+    let rates = [
+        Quota::per_second(700_000),
+        Quota::per_second(999_999).burst(7),
+        Quota::per_minute(61_000),
+        Quota::per_hour(7),
+        Quota::every(Quota::MAX_INTERVAL).burst(120),
+        Quota::per_second(1_000_000).burst(Quota::MAX_BURST),
+    ];
+    for (index, quota) in rates.into_iter().enumerate() {
+        let bucket = redis.token_bucket(&format!("n{index}"), quota);
+        let burst = quota.burst_size();
+        // A local limiter whose clock stands still is the measure: both have debts of two bursts, to the tick.
+        let local = Limiter::local_with_clock(quota, ManualClock::new());
+        assert!(!bucket.charged(b"k", u64::MAX).await.allowed);
+        assert!(!local.charged(b"k", u64::MAX).await.allowed);
+        let value: String = raw.ask(&format!("GET peerlimit:{{=k}}:bucket:=n{index}")).await;
+        let (micros, ticks) = value.split_once('.').unwrap();
+        let (micros, ticks): (u64, u64) = (micros.parse().unwrap(), ticks.parse().unwrap());
+        let now: (u64, u64) = raw.ask("TIME").await;
+        let ahead = Duration::from_micros(micros - now.0 * 1_000_000 - now.1) + Duration::from_nanos(ticks / 16);
+        let reset = local.peeked(b"k", 0).await.reset_after;
+        assert!(ahead <= reset && reset - ahead < Duration::from_secs(20), "{quota:?}: {ahead:?}, not {reset:?}");
+        // All of it comes back, and not one permit more.
+        let refunded = bucket.refunded(b"k", 2 * burst).await;
+        assert_eq!((refunded.remaining, refunded.reset_after), (burst, Duration::ZERO));
+    }
+}
+
+#[tokio::test]
+async fn it_decides_as_a_local_limiter_does_at_the_same_time() {
+    let Some(server) = support::start() else { return };
+    let (redis, mut raw) = (support::patient(&server), Raw::of(&server).await);
+    // Seeded, so that a failure can be repeated; a permit takes hours, so real time does not matter.
+    let seed: u64 = 0x7e57_0001;
+    println!("seed {seed:#x}");
+    let mut state = seed;
+    let mut random = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let quota = Quota::every(Duration::from_secs(36_000)).burst(20);
+    let bucket = redis.token_bucket("a", quota);
+    let clock = ManualClock::new();
+    clock.advance(Duration::from_secs(1_000_000_000));
+    let local = Limiter::local_with_clock(quota, clock.clone());
+    for step in 0..600 {
+        let permits = random(25);
+        let (ours, theirs) = match random(6) {
+            0 => (bucket.charged(b"k", permits).await, local.charged(b"k", permits).await),
+            1 => (bucket.refunded(b"k", permits).await, local.refunded(b"k", permits).await),
+            2 => (bucket.peeked(b"k", permits).await, local.peeked(b"k", permits).await),
+            3 => {
+                // Time passes: for the bucket by moving it back.
+                let micros = random(400_000) * 1_000_000;
+                clock.advance(Duration::from_micros(micros));
+                if let Some(value) = raw.ask::<Option<String>>(&format!("GET {KEY}")).await {
+                    let (at, ticks) = value.split_once('.').unwrap();
+                    let at = at.parse::<u64>().unwrap() - micros;
+                    let _set: String = raw.ask(&format!("SET {KEY} {at}.{ticks} KEEPTTL")).await;
+                }
+                continue;
+            }
+            _ => (bucket.decided(b"k", permits).await, local.decided(b"k", permits).await),
+        };
+        let what = |decision: peerlimit::Decision| (decision.allowed, decision.limit, decision.remaining);
+        assert_eq!(what(ours), what(theirs), "step {step}, {permits} permits\n{ours:?}\n{theirs:?}");
+        let times = [(ours.retry_after, theirs.retry_after), (Some(ours.reset_after), Some(theirs.reset_after))];
+        for (ours, theirs) in times {
+            assert_eq!(ours.is_some(), theirs.is_some(), "step {step}");
+            let (ours, theirs) = (ours.unwrap_or_default(), theirs.unwrap_or_default());
+            assert!(ours <= theirs && theirs - ours < Duration::from_secs(60), "step {step}: {ours:?}, {theirs:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_clock_of_the_server_that_goes_back_costs_two_bursts_at_most() {
+    let Some(server) = support::start() else { return };
+    let (redis, mut raw) = (support::patient(&server), Raw::of(&server).await);
+    let quota = Quota::per_second(10);
+    let bucket = redis.token_bucket("a", quota);
+    let now: (u64, u64) = raw.ask("TIME").await;
+    let _set: String = raw.ask(&format!("SET {KEY} {}.0 PX 100000000", (now.0 + 86_400) * 1_000_000)).await;
+    let refused = bucket.decided(b"k", 1).await;
+    assert_eq!(refused.retry_after, Some(Duration::from_millis(1_100)));
+    assert_eq!(refused.reset_after, 2 * quota.refill_time());
+}
+
+#[tokio::test]
+async fn what_is_no_bucket_is_an_error_that_says_so() {
+    let Some(server) = support::start() else { return };
+    let (redis, mut raw) = (support::patient(&server), Raw::of(&server).await);
+    let bucket = redis.token_bucket("a", Quota::per_second(10));
+    for (spoil, says) in [("SET {} hello", "no token bucket"), ("LPUSH {} x", "WRONGTYPE")] {
+        let _gone: u64 = raw.ask(&format!("DEL {KEY}")).await;
+        let _done: ::redis::Value = raw.ask(&spoil.replace("{}", KEY)).await;
+        let error = bucket.decide(b"k", 1).await.unwrap_err();
+        assert!(error.to_string().contains(says), "{error}");
+        bucket.reset(b"k").await.unwrap();
+        assert!(bucket.decided(b"k", 1).await.allowed);
+    }
+}

@@ -61,6 +61,10 @@ impl Raw {
         cmd.query_async(&mut self.0).await.unwrap()
     }
 
+    pub fn connection(&mut self) -> &mut MultiplexedConnection {
+        &mut self.0
+    }
+
     /// All keys with the milliseconds until they expire: -1 where they never do.
     pub async fn expiries(&mut self) -> Vec<(String, i64)> {
         let mut expiries = Vec::new();
