@@ -69,7 +69,7 @@ mod net;
 #[cfg(any(feature = "redis", feature = "memcached", feature = "hybrid"))]
 pub mod stores;
 
-pub use backend::{Ask, DynDeciding, DynError, DynRateLimiter, Policy, RateLimiter};
+pub use backend::{Ask, DynDeciding, DynError, DynRateLimiter, Policy, RateLimiter, Refill};
 pub use bucket::{Decision, ParseQuotaError, Quota, QuotaError};
 pub use discovery::{DiscoverError, Discoverer, DnsDiscoverer, StaticDiscoverer};
 pub use gossip::{Drops, PartitionPolicy, Sealing, SecretError, Secrets};

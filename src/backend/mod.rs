@@ -59,6 +59,22 @@ pub trait RateLimiter {
 
     /// The name and quota by which it decides.
     fn policy(&self) -> Policy;
+
+    /// How permits come back. By default one by one.
+    fn refill(&self) -> Refill {
+        Refill::Steady
+    }
+}
+
+/// How permits of a [`RateLimiter`] come back: what can be told of the time between now and a full bucket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refill {
+    /// One by one, at the rate of the quota.
+    #[default]
+    Steady,
+    /// When a window is over, or has slid past them. When the first one is back is not known; all are by then.
+    Window,
 }
 
 /// One of several limits that are decided on together; see [`RateLimiter::decide_all_now`].

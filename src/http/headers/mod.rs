@@ -10,7 +10,7 @@ use http::HeaderMap;
 use smallvec::SmallVec;
 
 use crate::{
-    backend::RateLimiter,
+    backend::{RateLimiter, Refill},
     bucket::{Decision, Quota},
 };
 
@@ -37,7 +37,8 @@ pub enum HeaderStyle {
     /// - `peerlimit-burst` is how much a full bucket holds, where that is not the quota's count: `r` may be above `q`
     ///   then.
     /// - `r` is what would pass now. `t` is when more will, which for a bucket that refills all the time is when its
-    ///   next permit is there; 0 if it is full. So it is never later than `Retry-After`, as section 6 asks.
+    ///   next permit is there, and for a window when it is over or as long as `Retry-After`; 0 if it is full. So it is never
+    ///   later than `Retry-After`, as section 6 asks.
     /// - A quota that [refuses all](crate::Quota::refuse_all) has `q=0`.
     /// - A policy without a name is `"default"`. In longer names what follows the 64th character is left out, and what
     ///   a structured field cannot say is `_`.
@@ -107,13 +108,13 @@ pub(super) struct Told {
 }
 
 impl Told {
-    pub(super) fn new(decision: &Decision, quota: &Quota) -> Self {
+    pub(super) fn new(decision: &Decision, quota: &Quota, refill: Refill) -> Self {
         Self {
             policy: decision.policy,
             limit: decision.limit,
             remaining: decision.remaining,
             allowed: decision.allowed,
-            more: whole_seconds(until_more(decision, quota)),
+            more: whole_seconds(until_more(decision, quota, refill)),
             full: whole_seconds(decision.reset_after),
             window: Window::of(quota),
             burst: NonZeroU64::new(quota.burst_size()).filter(|burst| burst.get() != quota.count()),
@@ -131,7 +132,10 @@ pub(super) fn told<L: RateLimiter + Clone>(entries: &[Entry<'_, L>], styles: Sty
     if styles == Styles::NONE {
         return SmallVec::new();
     }
-    let told = |entry: &Entry<'_, L>| Some(Told::new(entry.answer.as_ref()?, &entry.limiter.policy().quota));
+    let told = |entry: &Entry<'_, L>| {
+        let limiter = &entry.limiter;
+        Some(Told::new(entry.answer.as_ref()?, &limiter.policy().quota, limiter.refill()))
+    };
     entries.iter().filter_map(told).collect()
 }
 
@@ -152,9 +156,12 @@ pub(super) fn write(headers: &mut HeaderMap, styles: Styles, limits: &[Told]) {
 /// Time until one permit more would pass than now: zero for a full bucket.
 ///
 /// A bucket refills evenly, so it is full later than that by the time of all permits that are missing beyond the next
-/// one.
-fn until_more(decision: &Decision, quota: &Quota) -> Duration {
+/// one. Of a window it is known when what was refused passes, or when all is back.
+fn until_more(decision: &Decision, quota: &Quota, refill: Refill) -> Duration {
     let Decision { limit, remaining, reset_after, retry_after, .. } = *decision;
+    if refill == Refill::Window {
+        return retry_after.map_or(reset_after, |retry| retry.min(reset_after));
+    }
     let Some(beyond) = limit.saturating_sub(remaining).checked_sub(1) else { return reset_after };
     let later = u128::from(beyond) * quota.period().as_nanos() / u128::from(quota.count());
     let later = Duration::from_nanos(u64::try_from(later).unwrap_or(u64::MAX));

@@ -7,7 +7,7 @@ use crate::{Limiter, ManualClock, Quota, http::admission::left_behind};
 
 /// A limit of which that was said last.
 fn told(limiter: &Limiter, decision: Decision) -> Told {
-    Told::new(&decision, &limiter.default_scope().quota())
+    Told::new(&decision, &limiter.default_scope().quota(), Refill::Steady)
 }
 
 /// A limit that was asked `count` times for one permit.
@@ -123,4 +123,16 @@ fn seconds_are_rounded_up() {
 #[test]
 fn hidden_headers_are_not_written() {
     assert!(headers(&[], &[asked(at_rest(Quota::per_minute(60)), 1)]).is_empty());
+}
+
+#[test]
+fn of_a_window_nothing_is_said_to_be_back_before_it_is() {
+    let quota = Quota::per_minute(60);
+    let minute = Duration::from_secs(60);
+    let window = |decision| draft(Told::new(&decision, &quota, Refill::Window)).1;
+    assert_eq!(window(Decision::allow(60, 60, Duration::ZERO)), r#""default";r=60;t=0"#);
+    assert_eq!(window(Decision::allow(60, 20, minute)), r#""default";r=20;t=60"#);
+    let wait = Duration::from_millis(12_345);
+    assert_eq!(window(Decision::refuse(60, 0, minute, Some(wait))), r#""default";r=0;t=13"#);
+    assert_eq!(window(Decision::refuse(60, 7, minute, None)), r#""default";r=7;t=60"#);
 }
