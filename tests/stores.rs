@@ -10,6 +10,9 @@
 
 #[path = "stores/conformance.rs"]
 mod conformance;
+#[cfg(feature = "tower")]
+#[path = "stores/headers.rs"]
+mod headers;
 #[path = "stores/redis.rs"]
 mod redis;
 #[path = "stores/servers.rs"]

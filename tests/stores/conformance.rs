@@ -1,7 +1,7 @@
 //! What every `RateLimiter` does, whatever is behind it. One implementation is one [`Case`] and one line of `conforms!`.
 
 #[path = "conformance/cases.rs"]
-mod cases;
+pub mod cases;
 #[path = "conformance/laws.rs"]
 mod laws;
 #[path = "conformance/times.rs"]

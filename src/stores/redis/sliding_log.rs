@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    backend::{Policy, RateLimiter},
+    backend::{Policy, RateLimiter, Refill},
     bucket::{Decision, Quota},
 };
 
@@ -95,6 +95,10 @@ impl RateLimiter for SlidingLog {
 
     fn policy(&self) -> Policy {
         self.0.policy()
+    }
+
+    fn refill(&self) -> Refill {
+        Refill::Window
     }
 }
 

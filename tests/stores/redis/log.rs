@@ -75,7 +75,7 @@ async fn what_has_left_the_window_is_trimmed_before_it_is_counted() {
 async fn a_request_of_many_permits_is_one_entry() {
     let Some(server) = support::start() else { return };
     let (redis, mut raw) = (support::patient(&server), Raw::of(&server).await);
-    let log = redis.sliding_log("a", Quota::per_hour(Quota::MAX_BURST));
+    let log = redis.sliding_log("a", Quota::per_second(1_000_000).burst(Quota::MAX_BURST));
     assert!(log.decided(b"k", 4_000_000_000).await.allowed);
     assert!(!log.charged(b"k", u64::MAX).await.allowed);
     assert_eq!(raw.ask::<u64>("ZCARD peerlimit:{=k}:log:=a").await, 2);
