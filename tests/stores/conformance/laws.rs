@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use peerlimit::{Quota, RateLimiter as _};
+use peerlimit::{Quota, RateLimiter as _, Refill};
 
 use super::{Answers as _, Case, Return};
 
@@ -259,12 +259,13 @@ pub async fn a_quota_that_refuses_everything_does(case: &impl Case) {
     }
 }
 
-pub async fn decisions_and_policy_say_who_decided(case: &impl Case) {
+pub async fn decisions_and_policy_say_who_decided<C: Case>(case: &C) {
     let quota = Quota::per_hour(2).burst(1);
     let limiter = case.limiter("login", quota).await;
     let name = case.policy_name("login");
     let policy = limiter.policy();
     assert_eq!((policy.name, policy.quota), (name, quota));
+    assert_eq!(limiter.refill() == Refill::Steady, C::RETURN == Return::Steadily);
     for decision in [
         limiter.decided(b"k", 1).await,
         limiter.decided(b"k", 1).await,

@@ -1,0 +1,29 @@
+//! What stores cost: throughput beside the bare client of the server, latency beside limiters without one, allocations.
+//!
+//! `cargo bench --all-features --bench stores`; see `support` for the options. The servers are started here, on loopback, and
+//! the client has one thread, so on two cores each side has its own. Loopback is the best that a network can be: what a store
+//! adds to it is what is measured.
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a benchmark that cannot go on fails")]
+#![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+#![allow(unreachable_pub, reason = "modules of a benchmark are private by nature")]
+
+mod allocations;
+mod latency;
+mod load;
+mod redis;
+#[path = "../../tests/stores/servers.rs"]
+mod servers;
+#[path = "../support/mod.rs"]
+#[allow(dead_code, reason = "other benchmarks need more of it")]
+mod support;
+
+use support::options::Options;
+
+fn main() {
+    let options = Options::read();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let Some(redis) = redis::Subject::start(&runtime) else { return };
+    redis.throughput(&options, &runtime);
+    allocations::run(&options, &runtime, &redis);
+    latency::run(&options, &runtime, &redis);
+}
