@@ -45,20 +45,23 @@ impl Scripted {
         if self.policy.quota.refuses_all() { 0 } else { self.policy.quota.burst_size() }
     }
 
-    /// Asks the script, and makes a decision of its `N` numbers.
-    pub(super) fn ask<const N: usize, const M: usize>(
+    /// Asks the script, and makes a decision of its numbers, unless they are not what it answers.
+    pub(super) fn ask(
         &self,
         key: &[u8],
         op: Op,
-        arguments: [u64; M],
-        decision: impl FnOnce([u64; N]) -> Decision + Send + 'static,
+        arguments: &[u64],
+        decision: impl FnOnce(&[u64]) -> Option<Decision> + Send + 'static,
     ) -> Deciding {
         let cmd = self.script.call(&self.keys.of(key), op, arguments);
         let request = Request { cmd, script: Some(self.script), repeatable: op.is_repeatable() };
         let (link, name) = (Arc::clone(&self.link), self.policy.name);
         Deciding::new(async move {
             let answer = link.ask(request).await?;
-            Ok(decision(numbers(&answer)?).by(name))
+            let decided = numbers(&answer).and_then(|numbers| decision(&numbers));
+            decided
+                .map(|decision| decision.by(name))
+                .ok_or_else(|| RedisError::Answer { answer: format!("{answer:?}") })
         })
     }
 

@@ -79,8 +79,8 @@ struct State {
     /// Whose turn it is among several servers.
     turn: usize,
     backoff: Backoff,
-    /// Why there is no connection.
-    cause: Cause,
+    /// Why there is no connection, if there was an attempt at one.
+    cause: Option<Cause>,
 }
 
 enum Phase {
@@ -102,13 +102,7 @@ enum Found {
 
 impl Link {
     pub(super) fn new(servers: Servers, settings: Settings) -> Self {
-        let state = State {
-            phase: Phase::Down,
-            generation: 0,
-            turn: 0,
-            backoff: Backoff::default(),
-            cause: Cause::new(Cancelled),
-        };
+        let state = State { phase: Phase::Down, generation: 0, turn: 0, backoff: Backoff::default(), cause: None };
         Self {
             servers,
             settings,
@@ -129,7 +123,7 @@ impl Link {
                 if let Some(generation) = used {
                     self.unanswered(generation);
                 }
-                Err(RedisError::Timeout { after })
+                Err(self.timed_out(after))
             }
         }
     }
@@ -196,7 +190,8 @@ impl Link {
             Phase::Up { connection, .. } => Found::Connection(connection.clone(), state.generation),
             Phase::Connecting => Found::Wait,
             Phase::Down if state.backoff.retry_at() > deadline => {
-                Found::Failed(RedisError::Unavailable { cause: state.cause.clone() })
+                let cause = state.cause.clone().unwrap_or_else(|| Cause::new(Cancelled));
+                Found::Failed(RedisError::Unavailable { cause })
             }
             Phase::Down => {
                 state.phase = Phase::Connecting;
@@ -241,6 +236,14 @@ impl Link {
         }
     }
 
+    /// Why a request was not answered within that time: for want of a connection, if it is known why there is none.
+    fn timed_out(&self, after: Duration) -> RedisError {
+        match &self.state.lock().cause {
+            Some(cause) => RedisError::Unavailable { cause: cause.clone() },
+            None => RedisError::Timeout { after },
+        }
+    }
+
     /// A connection is of no use any more.
     fn lose(&self, generation: u64, cause: Cause) {
         let mut state = self.state.lock();
@@ -254,7 +257,7 @@ impl Link {
     fn fail(&self, state: &mut State, cause: Cause) {
         tracing::debug!(%cause, "no connection to Redis");
         state.phase = Phase::Down;
-        state.cause = cause;
+        state.cause = Some(cause);
         state.turn = state.turn.wrapping_add(1);
         state.backoff.failed(self.clock.now(), self.settings.reconnect_pause, unguessable_u64());
     }
@@ -265,6 +268,7 @@ impl Link {
             Ok(connection) => {
                 state.generation += 1;
                 state.phase = Phase::Up { connection, silent_since: None };
+                state.cause = None;
                 self.in_doubt.store(true, Release);
             }
             Err(cause) => self.fail(&mut state, cause),

@@ -2,7 +2,7 @@
 
 use ::redis::{Arg, Cmd, Script as Hashed, Value};
 
-use super::RedisError;
+use smallvec::{SmallVec, smallvec};
 
 /// A script as it is called: by its digest, and by its text where the server does not know it.
 #[derive(Debug)]
@@ -42,14 +42,14 @@ impl Script {
     }
 
     /// The call by digest, on one key.
-    pub(super) fn call(&self, key: &str, op: Op, numbers: impl IntoIterator<Item = u64>) -> Cmd {
+    pub(super) fn call(&self, key: &str, op: Op, numbers: &[u64]) -> Cmd {
         /// Enough for the numbers and the words.
         const BESIDES: usize = 128;
         const ARGS: usize = 10;
         let mut cmd = Cmd::with_capacity(ARGS, BESIDES + self.digest.len() + key.len());
         cmd.arg("EVALSHA").arg(&self.digest).arg(1_u8).arg(key).arg(op.word());
         for number in numbers {
-            cmd.arg(number);
+            cmd.arg(*number);
         }
         cmd
     }
@@ -69,24 +69,17 @@ impl Script {
     }
 }
 
-/// The numbers that a script answers with.
-pub(super) fn numbers<const N: usize>(answer: &Value) -> Result<[u64; N], RedisError> {
-    let mut numbers = [0; N];
-    let unexpected = || RedisError::Answer { answer: format!("{answer:?}") };
-    let Value::Array(values) = answer else { return Err(unexpected()) };
-    if values.len() != N {
-        return Err(unexpected());
+/// The numbers that a script answers with: one by itself, or some in a list.
+pub(super) fn numbers(answer: &Value) -> Option<SmallVec<[u64; 3]>> {
+    let number = |value: &Value| match value {
+        Value::Int(number) => u64::try_from(*number).ok(),
+        _ => None,
+    };
+    match answer {
+        Value::Array(values) => values.iter().map(number).collect(),
+        value => number(value).map(|number| smallvec![number]),
     }
-    for (number, value) in numbers.iter_mut().zip(values) {
-        let Value::Int(value) = value else { return Err(unexpected()) };
-        // Only the wait is ever below zero: then there is none.
-        *number = u64::try_from(*value).unwrap_or(NONE);
-    }
-    Ok(numbers)
 }
-
-/// What a script says where there is no number.
-pub(super) const NONE: u64 = u64::MAX;
 
 #[cfg(test)]
 mod tests {
@@ -96,7 +89,7 @@ mod tests {
     fn a_call_in_full_has_the_same_key_and_arguments() {
         let script = Script::new("return 1");
         assert_eq!(script.digest, "e0e1f9fabfc9d4800c877a703b823ac0578ff8db");
-        let call = script.call("k", Op::Decide, [7, u64::MAX]);
+        let call = script.call("k", Op::Decide, &[7, u64::MAX]);
         let args = |cmd: &Cmd| -> Vec<String> {
             let text = |arg| match arg {
                 Arg::Simple(bytes) => String::from_utf8_lossy(bytes).into_owned(),
@@ -111,13 +104,12 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_of_another_form_is_an_error() {
-        let good = Value::Array(vec![Value::Int(1), Value::Int(-1)]);
-        assert_eq!(numbers(&good).unwrap(), [1, NONE]);
-        let short = Value::Array(vec![Value::Int(1)]);
+    fn an_answer_is_a_number_or_a_list_of_some() {
+        assert_eq!(numbers(&Value::Int(7)).unwrap()[..], [7]);
+        assert_eq!(numbers(&Value::Array(vec![Value::Int(1), Value::Int(2)])).unwrap()[..], [1, 2]);
         let other = Value::Array(vec![Value::Int(1), Value::Nil]);
-        for bad in [Value::Okay, short, other] {
-            assert!(matches!(numbers::<2>(&bad), Err(RedisError::Answer { .. })), "{bad:?}");
+        for bad in [Value::Okay, Value::Int(-1), other] {
+            assert_eq!(numbers(&bad), None, "{bad:?}");
         }
     }
 }

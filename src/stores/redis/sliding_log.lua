@@ -1,58 +1,35 @@
 -- A log of what was admitted in the window that ends now: one decision on one key, by the clock of the server.
 --
--- KEYS[1]      the log, a sorted set: one entry for each request that passed, by the microsecond in which it did
+-- KEYS[1]      the log, a list: one entry for each request that passed, the oldest first
 -- ARGV[1]      decide, peek, charge or refund
 -- ARGV[2]      permits
 -- ARGV[3]      most permits in a window
 -- ARGV[4]      the window, in microseconds
 --
--- Returns whether they passed, how many permits are used then, and in microseconds: how long until none is, and how long
--- until these pass, or -1.
+-- Returns how many permits are used then, and how long until none is, in microseconds. Where these do not pass also how long
+-- until they do.
 --
--- An entry is "first:count": how many permits had passed before it, and how many it is. So entries are unique, those of
--- one microsecond are in order by their names, what is used is a difference of two of them, and a request for a million
--- permits is one entry. Numbers of Lua are doubles, exact below 2^53: microseconds are until the year 2255, and a million
--- permits a second for as long.
+-- An entry is three numbers: the microsecond in which it passed, how many permits had passed before it, and how many had
+-- with it. So what is used is a difference between the last entry and the first, requests of one microsecond are two, one
+-- for a million permits is one entry, and one of many entries is found by halving. Numbers of Lua are doubles, exact below
+-- 2^53: microseconds are until the year 2255, and a million permits a second for as long.
+
+local call, pack, unpack = redis.call, struct.pack, struct.unpack
+local ENTRY, AT, TO = '>ddd', 1, 3
 
 local key, op = KEYS[1], ARGV[1]
 local permits, limit, window = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 
-local time = redis.call('TIME')
+local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
+local gone = now - window
 
--- Of the entry at a rank: permits before it, permits with it, its time.
-local function entry(rank)
-    local found = redis.call('ZRANGE', key, rank, rank, 'WITHSCORES')
-    if found[1] then
-        local first, count = string.match(found[1], '^(%d+):(%d+)$')
-        return tonumber(first), first + count, tonumber(found[2])
-    end
-end
-
--- What has left the window is trimmed before anything is counted. A peek counts what would be: it changes nothing.
-local oldest = 0
-local gone = string.format('%.0f', now - window)
-if op == 'peek' then
-    oldest = redis.call('ZCOUNT', key, '-inf', gone)
-else
-    redis.call('ZREMRANGEBYSCORE', key, '-inf', gone)
-end
-
-local _
-local first, first_end, first_at = entry(oldest)
-local used, last_end, last_at = 0, 0, now
-if first then
-    _, last_end, last_at = entry(-1)
-    used = last_end - first
-end
-
--- The rank of the entry with which as many permits have passed.
-local function rank_of(passed)
-    local low, high = oldest, redis.call('ZCARD', key) - 1
+-- The rank of the first entry of which a number is above `value`, from rank `low` on. The numbers only grow.
+local function first_above(number, value, low)
+    local high = call('LLEN', key)
     while low < high do
         local middle = math.floor((low + high) / 2)
-        local _, passed_then = entry(middle)
-        if passed_then >= passed then
+        if select(number, unpack(ENTRY, call('LINDEX', key, middle))) > value then
             high = middle
         else
             low = middle + 1
@@ -61,86 +38,112 @@ local function rank_of(passed)
     return low
 end
 
--- The log says nothing any more when its last entry has left.
-local function expire(at)
-    redis.call('PEXPIRE', key, string.format('%.0f', math.ceil((at + window - now) / 1000) + 1))
+-- What has left the window is trimmed before anything is counted. Mostly that is one entry, or none, since the last request.
+-- A peek only passes it over: it changes nothing.
+local two = call('LRANGE', key, 0, 1)
+local oldest, rank = two[1], 0
+if oldest and unpack(ENTRY, oldest) <= gone then
+    oldest, rank = two[2], 1
+    if oldest and unpack(ENTRY, oldest) <= gone then
+        rank = first_above(AT, gone, 2)
+        oldest = call('LINDEX', key, rank)
+    end
+    if op ~= 'peek' then
+        call('LTRIM', key, rank, -1)
+        rank = 0
+    end
 end
 
-local function add(first, count, at)
-    redis.call('ZADD', key, string.format('%.0f', at), string.format('%016.0f:%.0f', first, count))
-    expire(at)
+local used, first_at, from, first_to, last_at, _, to = 0, nil, 0, 0, now, nil, 0
+if oldest then
+    first_at, from, first_to = unpack(ENTRY, oldest)
+    last_at, _, to = unpack(ENTRY, call('LINDEX', key, -1))
+    used = to - from
+end
+
+-- The log says nothing any more when its last entry has left.
+local function expire()
+    call('PEXPIRE', key, string.format('%.0f', (last_at + window - now) / 1000 + 2))
+end
+
+-- Somebody may have taken the expiry away.
+local function repair()
+    if oldest and call('PTTL', key) == -1 then
+        expire()
+    end
 end
 
 local function consume(count)
     -- Where the clock has gone back, entries stay in order.
     last_at = math.max(now, last_at)
-    add(last_end, count, last_at)
+    call('RPUSH', key, pack(ENTRY, last_at, to, to + count))
+    expire()
     used = used + count
 end
 
--- Somebody may have taken the expiry away.
-local function repair()
-    if first and redis.call('PTTL', key) == -1 then
-        expire(last_at)
-    end
-end
-
-local function answer(passed, wait)
-    return { passed, used, used > 0 and last_at + window - now or 0, wait }
+local function answer()
+    return { used, used > 0 and last_at + window - now or 0 }
 end
 
 -- So many permits have to leave the window first.
 local function refuse(excess)
     local at = first_at
-    if first_end - first < excess then
-        _, _, at = entry(rank_of(first + excess))
+    if first_to - from < excess then
+        at = unpack(ENTRY, call('LINDEX', key, first_above(TO, from + excess - 1, rank)))
     end
-    return answer(0, at + window - now)
+    return { used, last_at + window - now, at + window - now }
+end
+
+if op == 'decide' or op == 'peek' then
+    local excess = used + permits - limit
+    if excess <= 0 then
+        if op == 'decide' then
+            consume(permits)
+        end
+        return answer()
+    end
+    if op == 'decide' then
+        repair()
+    end
+    return refuse(excess)
 end
 
 if op == 'charge' then
     permits = math.min(permits, 2 * limit - used)
     if permits > 0 then
         consume(permits)
+        if not oldest then
+            first_at, from, first_to = last_at, 0, permits
+        end
     else
         repair()
     end
-elseif op == 'refund' then
+else
     -- The last ones go, as they were consumed last.
     permits = math.min(permits, used)
     if permits > 0 then
-        local kept = last_end - permits
-        local rank = rank_of(kept + 1)
-        local cut, _, at = entry(rank)
-        redis.call('ZREMRANGEBYRANK', key, rank, -1)
-        if cut < kept then
-            add(cut, kept - cut, at)
+        local kept = to - permits
+        local cut = first_above(TO, kept, 0)
+        local cut_at, cut_from = unpack(ENTRY, call('LINDEX', key, cut))
+        if cut_from < kept then
+            call('LSET', key, cut, pack(ENTRY, cut_at, cut_from, kept))
+            cut = cut + 1
+        end
+        if cut == 0 then
+            call('DEL', key)
+        else
+            call('LTRIM', key, 0, cut - 1)
+            last_at = unpack(ENTRY, call('LINDEX', key, -1))
+            -- Where one is left, it may be the one that was cut.
+            first_at, from, first_to = unpack(ENTRY, call('LINDEX', key, 0))
         end
         used = used - permits
-        if used > 0 then
-            _, _, last_at = entry(-1)
-            first, first_end, first_at = entry(oldest)
-        end
     end
     repair()
-else
-    if used + permits > limit then
-        if op == 'decide' then
-            repair()
-        end
-        return refuse(used + permits - limit)
-    end
-    if op == 'decide' then
-        consume(permits)
-    end
-    return answer(1, -1)
 end
 
--- Corrected: the log as it is then.
+-- The log as it is after it was corrected.
 if used > limit then
-    if not first then
-        first, first_end, first_at = entry(oldest)
-    end
     return refuse(used - limit)
 end
-return answer(1, -1)
+return answer()

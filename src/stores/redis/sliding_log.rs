@@ -13,7 +13,7 @@ use crate::{
 use super::{
     Deciding, Redis, RedisError,
     limiter::Scripted,
-    script::{NONE, Op, Script},
+    script::{Op, Script},
 };
 
 static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("sliding_log.lua")));
@@ -22,7 +22,7 @@ static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("sli
 /// [`refill_time`](Quota::refill_time), exactly, whoever of all clients asks.
 ///
 /// `Quota::per_minute(60)` is 60 permits in any minute, and `Quota::per_second(100).burst(50)` 50 in any half of a second. It
-/// keeps one entry for each request that passed within the window, some 100 bytes; where that is too much,
+/// keeps one entry for each request that passed within the window, some 30 bytes; where that is too much,
 /// [`TokenBucket`](super::TokenBucket) keeps one number. Time is the server's, in microseconds.
 ///
 /// A refusal's `retry_after` ends when the oldest permits in the way have left the window, and `reset_after` when all have. A
@@ -54,14 +54,18 @@ impl SlidingLog {
             Op::Decide if permits == 0 => (Op::Peek, 0),
             _ => (op, permits.min(limit.saturating_mul(2))),
         };
-        self.0.ask(key, op, [permits, limit, window(&self.0.policy().quota)], move |[passed, used, reset, wait]| {
-            let remaining = most.min(limit.saturating_sub(used));
-            let reset_after = Duration::from_micros(reset);
-            if passed == 1 && !impossible {
-                return Decision::allow(most, remaining, reset_after);
-            }
-            let retry_after = (!impossible && wait != NONE).then(|| Duration::from_micros(wait));
-            Decision::refuse(most, remaining, reset_after, retry_after)
+        self.0.ask(key, op, &[permits, limit, window(&self.0.policy().quota)], move |numbers| {
+            let (used, reset, wait) = match *numbers {
+                [used, reset] => (used, reset, None),
+                [used, reset, wait] => (used, reset, Some(wait)),
+                _ => return None,
+            };
+            let (remaining, reset_after) = (most.min(limit.saturating_sub(used)), Duration::from_micros(reset));
+            Some(match wait {
+                _ if impossible => Decision::refuse(most, remaining, reset_after, None),
+                Some(wait) => Decision::refuse(most, remaining, reset_after, Some(Duration::from_micros(wait))),
+                None => Decision::allow(most, remaining, reset_after),
+            })
         })
     }
 }

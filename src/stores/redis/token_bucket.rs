@@ -55,12 +55,19 @@ impl TokenBucket {
         let gcra = self.gcra;
         // No bucket is further from full than two bursts.
         let burst = self.scripted.policy().quota.burst_size();
-        let price = split(permits.min(2 * burst) * gcra.interval());
+        let cost = split(permits.min(2 * burst) * gcra.interval());
         let full = split(burst * gcra.interval());
-        let arguments = [price.0, price.1, full.0, full.1];
-        self.scripted.ask(key, op, arguments, move |[passed, micros, ticks]| {
-            let ahead = micros.saturating_mul(TICKS_PER_MICRO).saturating_add(ticks);
-            decision(&gcra, passed == 1, Tat::from_raw(ahead))
+        let arguments = [cost.0, full.0, cost.1, full.1];
+        // Most quotas are whole microseconds.
+        let count = if cost.1 == 0 && full.1 == 0 { 2 } else { 4 };
+        self.scripted.ask(key, op, &arguments[..count], move |numbers| {
+            let (code, ticks) = match *numbers {
+                [code] => (code, 0),
+                [code, ticks] => (code, ticks),
+                _ => return None,
+            };
+            let ahead = (code / 2).saturating_mul(TICKS_PER_MICRO).saturating_add(ticks);
+            Some(decision(&gcra, code % 2 == 1, Tat::from_raw(ahead)))
         })
     }
 

@@ -442,8 +442,8 @@ async fn the_clock_of_a_client_is_of_no_account() {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     let _limit: String = raw.ask("CONFIG SET slowlog-log-slower-than -1").await;
-    let entries: Vec<(u64, u64, u64, Vec<String>, String, String)> = raw.ask("SLOWLOG GET 100").await;
-    let mut calls: Vec<_> = entries.into_iter().map(|entry| entry.3).filter(|call| call[0] == "EVALSHA").collect();
+    let entries: Vec<(u64, u64, u64, Vec<Vec<u8>>, String, String)> = raw.ask("SLOWLOG GET 100").await;
+    let mut calls: Vec<_> = entries.into_iter().map(|entry| entry.3).filter(|call| call[0] == b"EVALSHA").collect();
     calls.sort();
     assert_eq!(calls.len(), 4, "{calls:?}");
     assert_eq!((&calls[0], &calls[2]), (&calls[1], &calls[3]));

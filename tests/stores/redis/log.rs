@@ -7,28 +7,46 @@ use peerlimit::{Quota, RateLimiter as _};
 use super::support::{self, Raw};
 use crate::conformance::Answers as _;
 
+const KEY: &str = "peerlimit:{=k}:log:=a";
+
+/// All entries: time, permits before, permits with it.
+async fn entries(raw: &mut Raw) -> Vec<[f64; 3]> {
+    let entries: Vec<Vec<u8>> = raw.ask(&format!("LRANGE {KEY} 0 -1")).await;
+    let number = |bytes: &[u8]| f64::from_be_bytes(bytes.try_into().unwrap());
+    entries.iter().map(|entry| [&entry[..8], &entry[8..16], &entry[16..]].map(number)).collect()
+}
+
+/// Replaces all entries, and leaves the log without an expiry.
+async fn put(raw: &mut Raw, entries: &[[f64; 3]]) {
+    let _gone: u64 = raw.ask(&format!("DEL {KEY}")).await;
+    let mut cmd = ::redis::cmd("RPUSH");
+    cmd.arg(KEY);
+    for entry in entries {
+        cmd.arg(entry.map(f64::to_be_bytes).concat());
+    }
+    if !entries.is_empty() {
+        let _length: u64 = cmd.query_async(raw.connection()).await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn ten_thousand_requests_of_one_millisecond_count_as_ten_thousand() {
     let Some(server) = support::start() else { return };
     let (redis, mut raw) = (support::patient(&server), Raw::of(&server).await);
     let log = redis.sliding_log("a", Quota::per_hour(20_000));
-    // The server runs one command after the other, and a transaction in one go; its members are not told apart by time.
-    let first = log.decided(b"k", 1).await;
-    assert!(first.allowed);
-    let key = "peerlimit:{=k}:log:=a";
-    let begin: f64 = raw.ask(&format!("ZSCORE {key} 0000000000000000:1")).await;
-    let asked: Vec<_> = (0..9_999).map(|_| tokio::spawn(log.decide(b"k", 1))).collect();
+    let asked: Vec<_> = (0..10_000).map(|_| tokio::spawn(log.decide(b"k", 1))).collect();
     for decision in asked {
         assert!(decision.await.unwrap().unwrap().allowed);
     }
-    assert_eq!(raw.ask::<u64>(&format!("ZCARD {key}")).await, 10_000);
+    assert_eq!(raw.ask::<u64>(&format!("LLEN {KEY}")).await, 10_000);
     assert_eq!(log.peeked(b"k", 0).await.remaining, 10_000);
-    // And all of them in one microsecond: what they were called tells them apart.
-    let mut script = String::from("local log = redis.call('ZRANGE', KEYS[1], 0, -1)\n");
-    script.push_str("for _, member in ipairs(log) do redis.call('ZADD', KEYS[1], ARGV[1], member) end\nreturn #log");
-    let moved: u64 = ::redis::Script::new(&script).key(key).arg(begin).invoke_async(raw.connection()).await.unwrap();
-    assert_eq!(moved, 10_000);
+    // And as if all had come in one microsecond, the last one: what passed before each tells them apart.
+    let mut entries = entries(&mut raw).await;
+    let last = entries.last().unwrap()[0];
+    entries.iter_mut().for_each(|entry| entry[0] = last);
+    put(&mut raw, &entries).await;
     assert_eq!(log.peeked(b"k", 0).await.remaining, 10_000);
+    assert_eq!(raw.ask::<u64>(&format!("LLEN {KEY}")).await, 10_000);
     assert_eq!(log.refunded(b"k", 2_500).await.remaining, 12_500);
     assert_eq!(log.decided(b"k", 12_501).await.remaining, 12_500);
     assert_eq!(log.decided(b"k", 12_500).await.remaining, 0);
@@ -40,13 +58,11 @@ async fn a_refused_request_leaves_nothing() {
     let (redis, mut raw) = (support::patient(&server), Raw::of(&server).await);
     let log = redis.sliding_log("a", Quota::per_hour(5));
     assert_eq!(log.passes(b"k").await, 5);
-    let key = "peerlimit:{=k}:log:=a";
-    let before: Vec<String> = raw.ask(&format!("ZRANGE {key} 0 -1 WITHSCORES")).await;
+    let before = entries(&mut raw).await;
     for cost in [1, 2, 5, 6, u64::MAX] {
         assert!(!log.decided(b"k", cost).await.allowed);
     }
-    let after: Vec<String> = raw.ask(&format!("ZRANGE {key} 0 -1 WITHSCORES")).await;
-    assert_eq!((before.len(), before), (10, after));
+    assert_eq!((before.len(), before), (5, entries(&mut raw).await));
     // Nor does one that is refused on a key that nobody knows, or that asks for nothing.
     assert!(!log.decided(b"new", 6).await.allowed);
     assert!(log.decided(b"new", 0).await.allowed);
@@ -59,16 +75,34 @@ async fn a_refused_request_leaves_nothing() {
 async fn what_has_left_the_window_is_trimmed_before_it_is_counted() {
     let Some(server) = support::start() else { return };
     let (redis, mut raw) = (support::patient(&server), Raw::of(&server).await);
-    let log = redis.sliding_log("a", Quota::per_second(10));
-    let key = "peerlimit:{=k}:log:=a";
-    // Someone left entries of long ago, and took the expiry away.
-    for index in 0..100 {
-        let _added: u64 = raw.ask(&format!("ZADD {key} {} {index:016}:1", 1_000 + index)).await;
+    let log = redis.sliding_log("a", Quota::per_hour(10));
+    // Entries of long ago, and after some of them what is still in the window.
+    for old in [0_u32, 1, 2, 3, 100, 1_000] {
+        for young in [0_u32, 1, 2, 7] {
+            let now: (u64, u64) = raw.ask("TIME").await;
+            let now = (now.0 * 1_000_000 + now.1) as f64;
+            let at = |index| if index < old { 1_000.0 + f64::from(index) } else { now };
+            let all: Vec<_> = (0..old + young).map(|index| [at(index), index.into(), (index + 1).into()]).collect();
+            put(&mut raw, &all).await;
+            assert_eq!(log.peeked(b"k", 1).await.remaining, u64::from(10 - young), "{old} old, {young} young");
+            assert_eq!(entries(&mut raw).await.len(), all.len(), "a peek changes nothing");
+            assert_eq!(log.peeked(b"k", 10 - u64::from(young)).await.remaining, u64::from(10 - young));
+            let decision = log.decided(b"k", 10 - u64::from(young)).await;
+            assert_eq!((decision.allowed, decision.remaining), (true, 0), "{old} old, {young} young");
+            assert_eq!(raw.ask::<u64>(&format!("LLEN {KEY}")).await, u64::from(young) + 1);
+            assert!(raw.ask::<i64>(&format!("PTTL {KEY}")).await > 0);
+        }
     }
-    let decision = log.decided(b"k", 10).await;
-    assert_eq!((decision.allowed, decision.remaining), (true, 0));
-    assert_eq!(raw.ask::<u64>(&format!("ZCARD {key}")).await, 1);
-    assert!(raw.ask::<i64>(&format!("PTTL {key}")).await > 0);
+}
+
+#[tokio::test]
+async fn an_entry_takes_some_thirty_bytes() {
+    let Some(server) = support::start() else { return };
+    let (redis, mut raw) = (support::patient(&server), Raw::of(&server).await);
+    let log = redis.sliding_log("a", Quota::per_hour(5_000));
+    assert_eq!(log.passes(b"k").await, 5_000);
+    let bytes: u64 = raw.ask(&format!("MEMORY USAGE {KEY} SAMPLES 0")).await;
+    assert!(bytes / 5_000 <= 36, "{bytes} bytes");
 }
 
 #[tokio::test]
@@ -78,10 +112,10 @@ async fn a_request_of_many_permits_is_one_entry() {
     let log = redis.sliding_log("a", Quota::per_second(1_000_000).burst(Quota::MAX_BURST));
     assert!(log.decided(b"k", 4_000_000_000).await.allowed);
     assert!(!log.charged(b"k", u64::MAX).await.allowed);
-    assert_eq!(raw.ask::<u64>("ZCARD peerlimit:{=k}:log:=a").await, 2);
+    assert_eq!(entries(&mut raw).await.len(), 2);
     let refunded = log.refunded(b"k", 2 * Quota::MAX_BURST - 1).await;
     assert_eq!(refunded.remaining, Quota::MAX_BURST - 1);
-    assert_eq!(raw.ask::<Vec<String>>("ZRANGE peerlimit:{=k}:log:=a 0 -1").await, ["0000000000000000:1"]);
+    assert_eq!(entries(&mut raw).await.iter().map(|entry| (entry[1], entry[2])).collect::<Vec<_>>(), [(0.0, 1.0)]);
 }
 
 #[tokio::test]
@@ -111,11 +145,11 @@ async fn a_clock_of_the_server_that_goes_back_keeps_the_log_in_order() {
     let Some(server) = support::start() else { return };
     let (redis, mut raw) = (support::patient(&server), Raw::of(&server).await);
     let log = redis.sliding_log("a", Quota::per_hour(10));
-    let key = "peerlimit:{=k}:log:=a";
     assert!(log.decided(b"k", 2).await.allowed);
     // As if that had been admitted in a minute.
-    let at: f64 = raw.ask(&format!("ZSCORE {key} 0000000000000000:2")).await;
-    let _moved: u64 = raw.ask(&format!("ZADD {key} {} 0000000000000000:2", at + 60e6)).await;
+    let mut all = entries(&mut raw).await;
+    all[0][0] += 60e6;
+    put(&mut raw, &all).await;
     for left in (0..8).rev() {
         assert_eq!(log.decided(b"k", 1).await.remaining, left);
     }
