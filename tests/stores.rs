@@ -15,5 +15,7 @@ mod conformance;
 mod headers;
 #[path = "stores/redis.rs"]
 mod redis;
+#[path = "stores/memcached/mod.rs"]
+mod memcached;
 #[path = "stores/servers.rs"]
 mod servers;

@@ -223,7 +223,7 @@ impl fmt::Debug for ManualClock {
 }
 
 /// Milliseconds of the wall clock since 1970; 0 before.
-pub(super) fn wall_millis() -> u64 {
+pub(crate) fn wall_millis() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

@@ -15,6 +15,8 @@ mod sockets;
 mod streams;
 mod turns;
 
+#[cfg(feature = "memcached")]
+pub(crate) use clock::wall_millis;
 pub use clock::{Clock, ManualClock};
 pub(crate) use entropy::{random_u64, unguessable_u64};
 pub(crate) use node::{Node, NodeStats};
