@@ -1,6 +1,6 @@
 //! Settings, checked before anything starts.
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use tokio::runtime::Handle;
 
@@ -104,8 +104,7 @@ impl Builder {
     ///
     /// A [`BuildError`] that names the setting, its value and the bound, or [`BuildError::NoRuntime`].
     pub fn build(self) -> Result<FixedWindow, BuildError> {
-        check_quota(&self.quota, wall_millis() / 1_000)?;
-        check_text("name", &self.name, |byte| byte != b':')?;
+        let rule = checked_rule(&self.name, self.quota)?;
         check_text("prefix", &self.prefix, |_| true)?;
         let count = self.servers.len();
         if !(1..=Self::MAX_SERVERS).contains(&count) {
@@ -126,10 +125,17 @@ impl Builder {
         };
         Ok(FixedWindow::new(Shared {
             clients: self.servers.iter().map(start).collect(),
-            rule: Rule { name: permanent(&self.name), quota: self.quota },
-            prefix: format!("{}:{}:", self.prefix, self.name),
+            rule,
+            prefix: self.prefix.into(),
         }))
     }
+}
+
+/// The rule of that name and quota, if there can be one.
+pub(super) fn checked_rule(name: &str, quota: Quota) -> Result<Rule, BuildError> {
+    check_quota(&quota, wall_millis() / 1_000)?;
+    check_text("name", name, |byte| byte != b':')?;
+    Ok(Rule { name: permanent(name), quota })
 }
 
 fn check_quota(quota: &Quota, wall_seconds: u64) -> Result<(), BuildError> {
@@ -154,9 +160,8 @@ fn check_text(field: &'static str, value: &str, also: impl Fn(u8) -> bool) -> Re
 
 fn check_server(server: &str) -> Result<(), BuildError> {
     let fits = server.rsplit_once(':').is_some_and(|(host, port)| {
-        let bracketed = host.starts_with('[') && host.ends_with(']');
-        let plain = !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_graphic());
-        plain && (bracketed || !host.contains(':')) && port.parse::<u16>().is_ok_and(|port| port != 0)
+        let named = !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_graphic()) && !host.contains([':', '[']);
+        (named || server.parse::<SocketAddr>().is_ok()) && port.parse::<u16>().is_ok_and(|port| port != 0)
     });
     if fits { Ok(()) } else { Err(BuildError::Server { value: server.to_owned() }) }
 }

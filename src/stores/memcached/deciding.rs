@@ -76,7 +76,10 @@ impl Deciding {
             }
             // Somebody else made it, as ours always end: a window that never did would refuse for ever.
             (Body::Counter { value: used, left: Left::Forever }, _) => {
-                tracing::warn!(key, "a counter without an expiry was found, and is given one");
+                tracing::warn!(
+                    limiter = self.shared.rule.name,
+                    "a counter without an expiry was found, and is given one"
+                );
                 let expiry = self.shared.expiry(&key).map_err(Err)?;
                 let answer = self.shared.ask(Command { key, verb: Verb::Expire { expiry } }).map_err(Err)?;
                 Ok(State::Repairing { used, answer })

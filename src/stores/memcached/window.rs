@@ -12,11 +12,11 @@ use crate::{
 };
 
 use super::{
-    builder::Builder,
+    builder::{Builder, checked_rule},
     client::{Client, place},
     command::{Command, Expiry, Verb},
     deciding::{Deciding, Question},
-    error::MemcachedError,
+    error::{BuildError, MemcachedError},
     pipeline::Answer,
     reply::Body,
     rule::Rule,
@@ -33,10 +33,10 @@ pub struct FixedWindow {
 
 #[derive(Debug)]
 pub(super) struct Shared {
-    pub(super) clients: Vec<Client>,
+    pub(super) clients: Arc<[Client]>,
     pub(super) rule: Rule,
-    /// What each key begins with.
-    pub(super) prefix: String,
+    /// What keys begin with, before the name.
+    pub(super) prefix: Arc<str>,
 }
 
 impl FixedWindow {
@@ -52,6 +52,17 @@ impl FixedWindow {
 
     pub(super) fn new(shared: Shared) -> Self {
         Self { shared: Arc::new(shared) }
+    }
+
+    /// Another limit, with its own keys and quota, over the same connections.
+    ///
+    /// # Errors
+    ///
+    /// A [`BuildError`] for a name or quota that [`Builder::build`] refuses.
+    pub fn scope(&self, name: &str, quota: Quota) -> Result<Self, BuildError> {
+        let rule = checked_rule(name, quota)?;
+        let Shared { clients, prefix, .. } = &*self.shared;
+        Ok(Self::new(Shared { clients: Arc::clone(clients), rule, prefix: Arc::clone(prefix) }))
     }
 
     /// Whether one request may pass. If so, its permit is consumed.
@@ -149,8 +160,10 @@ impl FixedWindow {
 impl Shared {
     /// What servers call that key: at most 250 graphic characters.
     fn key(&self, key: &[u8]) -> String {
-        let mut out = String::with_capacity(self.prefix.len() + key::MAX_LEN);
-        out.push_str(&self.prefix);
+        let mut out = String::with_capacity(self.prefix.len() + self.rule.name.len() + 2 + key::MAX_LEN);
+        for part in [&*self.prefix, ":", self.rule.name, ":"] {
+            out.push_str(part);
+        }
         key::write(key, &mut out);
         out
     }

@@ -176,7 +176,7 @@ async fn the_connection_ends_with_the_last_handle() {
     };
     let before = current();
     let limiter = hasty(&server);
-    let clone = limiter.clone();
+    let clone = limiter.scope("other", QUOTA).unwrap();
     assert!(until_it_works(&limiter).await < Duration::from_secs(1));
     drop(limiter);
     assert!(clone.check("key").await.is_ok());

@@ -128,17 +128,21 @@ async fn two_limiters_with_the_same_key_are_independent_and_clones_are_one() {
     let Some(server) = start() else { return };
     let login = limiter("login", TEN, &server);
     let signup = limiter("signup", TEN, &server);
+    let scope = login.scope("upload", TEN).unwrap();
     let elsewhere = builder("login", TEN, &server).prefix("other").build().unwrap();
     let replica = limiter("login", TEN, &server);
     let clone = login.clone();
     assert!(login.check_n("ann", 6).await.unwrap().allowed);
-    for other in [&signup, &elsewhere] {
+    for other in [&signup, &scope, &elsewhere] {
         assert_eq!(other.remaining("ann").await.unwrap(), 10);
     }
     for same in [&clone, &replica] {
         assert_eq!(same.remaining("ann").await.unwrap(), 4);
     }
     assert_eq!(login.policy(), Policy { name: "login", quota: TEN });
+    assert_eq!(scope.check("ann").await.unwrap().policy, "upload");
+    let error = login.scope("a b", TEN).unwrap_err();
+    assert!(error.to_string().starts_with(r#"name is "a b", must be"#), "{error}");
 }
 
 #[tokio::test]
@@ -200,4 +204,26 @@ async fn several_servers_share_the_keys_and_one_that_is_down_takes_only_its_own(
     for key in of_second {
         login.check(key).await.expect_err("its server is down");
     }
+}
+
+#[tokio::test]
+async fn a_server_that_is_short_of_memory_begins_windows_anew_early() {
+    if !is_installed("memcached") {
+        return;
+    }
+    let port = free_port();
+    let text = port.to_string();
+    let server =
+        Server::start("memcached", ["-l", "127.0.0.1", "-p", &text, "-U", "0", "-u", "nobody", "-m", "2"], port);
+    let login = limiter("login", TEN, &server);
+    assert!(login.check_n("ann", 10).await.unwrap().allowed);
+    assert!(!login.allow("ann").await.unwrap());
+    // Nobody asks for it while others come.
+    for flood in 0..60 {
+        let checks: Vec<_> = (0..1_000).map(|key| tokio::spawn(login.check(format!("user:{flood}:{key}")))).collect();
+        for check in checks {
+            assert!(check.await.unwrap().unwrap().allowed);
+        }
+    }
+    assert!(login.allow("ann").await.unwrap());
 }
