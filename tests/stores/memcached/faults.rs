@@ -124,9 +124,25 @@ async fn a_check_returns_within_its_timeout_while_the_server_is_stopped() {
             took
         });
     }
-    let mut took = tasks.join_all().await.concat();
-    took.sort();
-    let p99 = took[took.len() * 99 / 100];
+    // How late this machine is just now for somebody who only sleeps.
+    let mut late = JoinSet::new();
+    for _ in 0..16 {
+        late.spawn(async move {
+            let mut late = Vec::new();
+            while begin.elapsed() < LOAD {
+                let asleep = Instant::now();
+                sleep(SHORT).await;
+                late.push(asleep.elapsed().saturating_sub(SHORT));
+            }
+            late
+        });
+    }
+    let (mut took, mut late) = (tasks.join_all().await.concat(), late.join_all().await.concat());
+    let p99_of = |times: &mut Vec<Duration>| {
+        times.sort();
+        times[times.len() * 99 / 100]
+    };
+    let (p99, late) = (p99_of(&mut took), p99_of(&mut late));
     let slowest = took[took.len() - 1];
     let waited = took.iter().filter(|took| **took >= SHORT).count();
     eprintln!(
@@ -134,7 +150,8 @@ async fn a_check_returns_within_its_timeout_while_the_server_is_stopped() {
         took.len()
     );
     assert!(waited >= 16, "nothing waited for the server");
-    assert!(p99 < SHORT + Duration::from_millis(5), "p99 {p99:?}, slowest {slowest:?}");
+    let bound = SHORT + Duration::from_millis(5).max(2 * late);
+    assert!(p99 < bound, "p99 {p99:?}, slowest {slowest:?}; a sleep is late by {late:?}");
     server.go_on();
     let back = until_it_works(&limiter).await;
     assert!(back < Duration::from_secs(1), "{back:?}");

@@ -160,6 +160,19 @@ async fn more_than_are_held_are_told_so() {
 }
 
 #[tokio::test]
+async fn one_that_asks_while_others_are_overdue_has_its_own_timeout() {
+    let impostor = Impostor::start(b"", false).await;
+    let limiter = impostor.limiter();
+    let first = tokio::spawn(limiter.check("key"));
+    // The first one is told that it took too long, and its answer is waited for further, until 150 ms.
+    sleep(Duration::from_millis(60)).await;
+    assert!(first.is_finished());
+    let begin = Instant::now();
+    limiter.check("key").await.unwrap_err();
+    assert!(begin.elapsed() < SHORT + Duration::from_millis(30), "{:?}", begin.elapsed());
+}
+
+#[tokio::test]
 async fn an_address_that_swallows_packets_takes_no_longer_than_the_timeout() {
     // A listener whose queue is full leaves further connections unanswered.
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
