@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Doubles from one failure to the next, up to a bound under a second, so that a server that is back is used again within one.
+/// Doubles from one failure to the next, up to a bound under a second, so that a server that is back is used again
+/// within one.
 ///
 /// Half of each wait is random, as a server that comes back would else be dialled by all of its clients at once.
 #[derive(Debug, Default)]

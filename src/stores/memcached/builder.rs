@@ -54,15 +54,15 @@ impl Builder {
 
     /// Adds a server, `host:port`. A name is looked up anew for each connection.
     ///
-    /// Where several are given, each key lives on one of them, the same for all who are given the same texts, in any order. While
-    /// that one is down, its keys have no decisions: another one would begin their windows anew. Up to 64.
+    /// Where several are given, each key lives on one of them, the same for all who are given the same texts, in any
+    /// order. While that one is down, its keys have no decisions: another one would begin their windows anew. Up to 64.
     pub fn server(mut self, server: impl Into<String>) -> Self {
         self.servers.push(server.into());
         self
     }
 
-    /// What each key on the servers begins with, before the name. Default `peerlimit`; 1 to 64 graphic ASCII characters without
-    /// braces.
+    /// What each key on the servers begins with, before the name. Default `peerlimit`; 1 to 64 graphic ASCII characters
+    /// without braces.
     ///
     /// Services that share servers and are not to share limits need one each.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
@@ -73,8 +73,8 @@ impl Builder {
     /// How long a decision may take, whatever servers do. Default 50 ms, from 1 ms to 60 s.
     ///
     /// Less makes callers wait less for a server that hangs; more bears longer pauses. It is too short where
-    /// [`MemcachedError::Timeout`](super::MemcachedError::Timeout) is seen of servers that are well. A server that has not answered
-    /// for three times as long is connected to anew.
+    /// [`MemcachedError::Timeout`](super::MemcachedError::Timeout) is seen of servers that are well. A server that has
+    /// not answered for three times as long is connected to anew.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
@@ -83,7 +83,8 @@ impl Builder {
     /// How long making a connection may take, its name's look-up included. Default 80 ms, from 1 ms to 60 s.
     ///
     /// Callers wait for it at most as long as for any [decision](Self::timeout). It is too short where
-    /// [`MemcachedError::Unreachable`](super::MemcachedError::Unreachable) says that it timed out, and servers are well.
+    /// [`MemcachedError::Unreachable`](super::MemcachedError::Unreachable) says that it timed out, and servers are
+    /// well.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
@@ -98,7 +99,8 @@ impl Builder {
         self
     }
 
-    /// The limiter. Spawns one task for each server, which connects when it is needed: a server that is down now does no harm.
+    /// The limiter. Spawns one task for each server, which connects when it is needed: a server that is down now does
+    /// no harm.
     ///
     /// # Errors
     ///

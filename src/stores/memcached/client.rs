@@ -58,7 +58,8 @@ impl Client {
 }
 
 /// Which of `clients` has the counter of that key, by rendezvous hashing (Thaler and Ravishankar, 1998): the same one
-/// wherever the same servers are given, in any order; and with one server more or less all other keys stay where they are.
+/// wherever the same servers are given, in any order; and with one server more or less all other keys stay where they
+/// are.
 pub(super) fn place(clients: &[Client], key: &str) -> usize {
     if clients.len() < 2 {
         return 0;

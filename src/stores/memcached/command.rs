@@ -4,7 +4,8 @@ use std::io::Write as _;
 
 /// Longest expiry that the protocol takes as a span of time. What is above it is read as seconds since 1970.
 const LONGEST_SPAN: u64 = 30 * 24 * 60 * 60;
-/// Last second since 1970 that servers take. Past it they wrap around, to a key that is gone at once or one that never goes.
+/// Last second since 1970 that servers take. Past it they wrap around, to a key that is gone at once or one that never
+/// goes.
 const LAST_SECOND: u64 = i32::MAX as u64;
 
 /// When a key goes by itself, as the protocol has it. Never 0, which would be never.
@@ -12,8 +13,8 @@ const LAST_SECOND: u64 = i32::MAX as u64;
 pub(super) struct Expiry(u64);
 
 impl Expiry {
-    /// In `seconds` from now, at least 1, by a wall clock that says `wall_seconds` since 1970. `None` past what servers can
-    /// express, January 2038.
+    /// In `seconds` from now, at least 1, by a wall clock that says `wall_seconds` since 1970. `None` past what servers
+    /// can express, January 2038.
     pub(super) fn after(seconds: u64, wall_seconds: u64) -> Option<Self> {
         if seconds <= LONGEST_SPAN {
             return (seconds > 0).then_some(Self(seconds));
@@ -40,7 +41,8 @@ pub(super) struct Command {
 pub(super) enum Verb {
     /// Adds to a counter. One that is not there is made with `permits` and the expiry, in the same step.
     Add { permits: u64, expiry: Expiry },
-    /// Reads a counter. As an addition of nothing, so that the answer to a key with something else in it is short as well.
+    /// Reads a counter. As an addition of nothing, so that the answer to a key with something else in it is short as
+    /// well.
     Read,
     /// Takes from a counter, not below 0. None is made.
     Take { permits: u64 },

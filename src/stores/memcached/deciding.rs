@@ -21,10 +21,11 @@ use super::{
     window::Shared,
 };
 
-/// A decision of a [`FixedWindow`](super::FixedWindow) on its way. Asks when it is polled first, and nothing if it never is.
+/// A decision of a [`FixedWindow`](super::FixedWindow) on its way. Asks when it is polled first, and nothing if it
+/// never is.
 ///
-/// It is done within [`Builder::timeout`](super::Builder::timeout), or twice that where it finds a counter that never ends and
-/// sees to it. Dropped half-way, what it asked may still be counted; other decisions are not disturbed.
+/// It is done within [`Builder::timeout`](super::Builder::timeout), or twice that where it finds a counter that never
+/// ends and sees to it. Dropped half-way, what it asked may still be counted; other decisions are not disturbed.
 #[derive(Debug)]
 #[must_use = "nothing is asked before it is awaited"]
 pub struct Deciding {

@@ -9,8 +9,8 @@ use tokio::{
 
 /// Where a server is.
 ///
-/// A name is looked up anew for each connection, by the system. A look-up cannot be called off, so one that hangs is waited for
-/// further by the next try, and never keeps more than one thread.
+/// A name is looked up anew for each connection, by the system. A look-up cannot be called off, so one that hangs is
+/// waited for further by the next try, and never keeps more than one thread.
 #[derive(Debug)]
 pub(super) struct Dial {
     server: String,
@@ -47,5 +47,39 @@ impl Dial {
         let found = lookup.await;
         self.lookup = None;
         found.map_err(io::Error::other)?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::{net::TcpListener, sync::oneshot, time::timeout};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_look_up_that_hangs_is_waited_for_by_the_next_try() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (found, finds) = oneshot::channel();
+        let mut dial = Dial::new("cache.invalid:11211");
+        dial.lookup = Some(tokio::spawn(async move { Ok(finds.await.into_iter().collect()) }));
+        for _ in 0..3 {
+            assert!(timeout(Duration::from_millis(1), dial.connect()).await.is_err());
+        }
+        found.send(listener.local_addr().unwrap()).unwrap();
+        dial.connect().await.unwrap();
+        assert!(dial.lookup.is_none(), "the next connection looks it up anew");
+    }
+
+    #[tokio::test]
+    async fn a_name_without_addresses_is_an_error_and_not_the_end() {
+        let mut dial = Dial::new("cache.invalid:11211");
+        for _ in 0..2 {
+            dial.lookup = Some(tokio::spawn(async { Ok(Vec::new()) }));
+            dial.connect().await.unwrap_err();
+        }
+        dial.lookup = Some(tokio::spawn(async { Err(io::ErrorKind::NotFound.into()) }));
+        assert_eq!(dial.connect().await.unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

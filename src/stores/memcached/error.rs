@@ -4,7 +4,8 @@ use std::{io, sync::Arc, time::Duration};
 
 /// Why there is no decision. It is no refusal: nobody knows whether the request is within its limit.
 ///
-/// Each variant says what became of the counter. Nothing is asked twice: what may have been counted would be counted again.
+/// Each variant says what became of the counter. Nothing is asked twice: what may have been counted would be counted
+/// again.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemcachedError {
@@ -40,8 +41,8 @@ pub enum MemcachedError {
         /// How many are held.
         most: usize,
     },
-    /// The server answers that it does not do this: it is older than the meta protocol, out of memory, or somebody keeps
-    /// something else than a counter under the key. Nothing was counted.
+    /// The server answers that it does not do this: it is older than the meta protocol, out of memory, or somebody
+    /// keeps something else than a counter under the key. Nothing was counted.
     #[error("memcached server {server} says {message:?}")]
     Refused {
         /// The server, as it was given to the builder.
@@ -57,8 +58,9 @@ pub enum MemcachedError {
         /// What is wrong with it.
         what: &'static str,
     },
-    /// The window ends when servers cannot express it: after January 2038, or, by a server whose clock differs from ours by
-    /// more than the window, in the past. Only windows beyond 30 days depend on clocks. Nothing limits until it is put right.
+    /// The window ends when servers cannot express it: after January 2038, or, by a server whose clock differs from
+    /// ours by more than the window, in the past. Only windows beyond 30 days depend on clocks. Nothing limits until it
+    /// is put right.
     #[error("memcached server {server} cannot express the end of a window of {window:?} that begins now")]
     Expiry {
         /// The server, as it was given to the builder.

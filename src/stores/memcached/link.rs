@@ -1,7 +1,8 @@
 //! The task that keeps the one connection to a server.
 //!
-//! All callers share it: their commands go out one after the other without waiting for answers, as many in one packet as there
-//! are. It connects when somebody asks, and leaves a server alone for a while that fails; meanwhile callers hear of it at once.
+//! All callers share it: their commands go out one after the other without waiting for answers, as many in one packet
+//! as there are. It connects when somebody asks, and leaves a server alone for a while that fails; meanwhile callers
+//! hear of it at once.
 
 use std::{io, pin::pin, sync::Arc, time::Duration};
 

@@ -1,4 +1,5 @@
-//! Requests that wait for a server: those not yet sent, and those of one connection that wait for their answers. No I/O.
+//! Requests that wait for a server: those not yet sent, and those of one connection that wait for their answers. No
+//! I/O.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -14,8 +15,8 @@ use super::{
 
 pub(super) type Answer = Result<Body, MemcachedError>;
 
-/// One command, and who waits for its answer. All of one server have the same time to be answered, so they fall due in the
-/// order in which they were made, but for the moments that callers take to hand them over.
+/// One command, and who waits for its answer. All of one server have the same time to be answered, so they fall due in
+/// the order in which they were made, but for the moments that callers take to hand them over.
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) command: Command,
@@ -111,8 +112,8 @@ struct Flight {
 }
 
 impl Pipeline {
-    /// An answer that is late by that many timeouts does not come any more. A few, since a server that pauses fails those who
-    /// wait meanwhile, and a new connection to it would only fail those who come after.
+    /// An answer that is late by that many timeouts does not come any more. A few, since a server that pauses fails
+    /// those who wait meanwhile, and a new connection to it would only fail those who come after.
     const PATIENCE: u32 = 2;
 
     pub(super) fn new(limits: &Arc<Limits>) -> Self {

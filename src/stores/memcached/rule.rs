@@ -65,7 +65,8 @@ impl Rule {
 
 /// The longest that a server takes over `seconds` of its clock.
 ///
-/// It looks at the time once a second, by a timer that is a little late each time: at the worst it sees the end one look late.
+/// It looks at the time once a second, by a timer that is a little late each time: at the worst it sees the end one
+/// look late.
 fn longest_wait(seconds: u64) -> Duration {
     let late = Duration::from_millis(seconds.saturating_mul(10).saturating_add(50));
     Duration::from_secs(seconds).saturating_add(late.min(Duration::from_secs(1)))

@@ -24,8 +24,8 @@ use super::{
 
 /// A fixed window of each key, counted by memcached servers that all replicas ask.
 ///
-/// Cheap to clone; clones share the connections, which end with the last of them. See [the module](super) for what a fixed
-/// window lets through.
+/// Cheap to clone; clones share the connections, which end with the last of them. See [the module](super) for what a
+/// fixed window lets through.
 #[derive(Clone, Debug)]
 pub struct FixedWindow {
     shared: Arc<Shared>,
@@ -40,12 +40,15 @@ pub(super) struct Shared {
 }
 
 impl FixedWindow {
-    /// Most permits of one charge; what is above it counts as so many. Well above any limit, and counters wrap around at 2^64.
+    /// Most permits of one charge; what is above it counts as so many. Well above any limit, and counters wrap around
+    /// at 2^64.
     const MAX_CHARGE: u64 = u32::MAX as u64;
 
-    /// Settings of a limiter by that name, which lets `quota.count()` permits through in each window of `quota.period()`.
+    /// Settings of a limiter by that name, which lets `quota.count()` permits through in each window of
+    /// `quota.period()`.
     ///
-    /// The name becomes [`Decision::policy`](crate::Decision::policy) and a part of each key, so that two limiters of one prefix do not meet.
+    /// The name becomes [`Decision::policy`](crate::Decision::policy) and a part of each key, so that two limiters of
+    /// one prefix do not meet.
     pub fn builder(name: impl Into<String>, quota: Quota) -> Builder {
         Builder::new(name.into(), quota)
     }
@@ -81,8 +84,8 @@ impl FixedWindow {
 
     /// Decides on `cost` permits, all or none.
     ///
-    /// A request that is refused counts as well, and so do those after it: once one was refused, the key is refused until its
-    /// window ends. One that is [impossible](crate::Decision::is_impossible) does not count.
+    /// A request that is refused counts as well, and so do those after it: once one was refused, the key is refused
+    /// until its window ends. One that is [impossible](crate::Decision::is_impossible) does not count.
     pub fn check_n(&self, key: impl AsRef<[u8]>, cost: u64) -> Deciding {
         let counts = self.shared.rule.counts(cost);
         let question = if counts { Question::Counted } else { Question::Would(cost) };
@@ -103,16 +106,17 @@ impl FixedWindow {
         Ok(self.peek(key).await?.remaining)
     }
 
-    /// Consumes permits of something that has passed already, whether they are there or not, at most 2^32 - 1. Returns the window
-    /// as it is then.
+    /// Consumes permits of something that has passed already, whether they are there or not, at most 2^32 - 1. Returns
+    /// the window as it is then.
     pub fn charge(&self, key: impl AsRef<[u8]>, permits: u64) -> Deciding {
         self.add(key.as_ref(), permits.min(Self::MAX_CHARGE), Question::Would(0))
     }
 
-    /// Gives permits back, at most all of them. A key that is not known has all of them. Returns the window as it is then.
+    /// Gives permits back, at most all of them. A key that is not known has all of them. Returns the window as it is
+    /// then.
     ///
-    /// What was refused counts as well (see [`check_n`](Self::check_n)), so they can be used in this window only where no more
-    /// was refused of it.
+    /// What was refused counts as well (see [`check_n`](Self::check_n)), so they can be used in this window only where
+    /// no more was refused of it.
     pub fn refund(&self, key: impl AsRef<[u8]>, permits: u64) -> Deciding {
         let verb = if permits == 0 { Verb::Read } else { Verb::Take { permits } };
         let command = Command { key: self.shared.key(key.as_ref()), verb };

@@ -18,8 +18,8 @@ const TASKS: u64 = 64;
 
 /// The windows that counted those values, and how far they counted in all. `None` where one has a gap.
 ///
-/// Each window counts 1, 2, 3 and so on. So no value is there more often than the one before it, as a hit that was lost, or
-/// counted twice, would leave it.
+/// Each window counts 1, 2, 3 and so on. So no value is there more often than the one before it, as a hit that was
+/// lost, or counted twice, would leave it.
 fn windows_of(values: &[u64]) -> Option<(u64, u64)> {
     let most = values.iter().max().copied().unwrap_or(0) as usize;
     let mut seen = vec![0_u64; most + 2];
