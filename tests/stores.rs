@@ -19,3 +19,6 @@ mod redis;
 mod memcached;
 #[path = "stores/servers.rs"]
 mod servers;
+
+#[path = "stores/hybrid/mod.rs"]
+mod hybrid;

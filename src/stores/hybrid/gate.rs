@@ -58,6 +58,11 @@ impl Gate {
         self.word.load(Relaxed) & Self::CLOSED != 0
     }
 
+    /// Whether the primary decides, and no failure of it is on record.
+    pub(super) fn is_calm(&self) -> bool {
+        self.is_closed() && !self.troubled.load(Relaxed)
+    }
+
     /// Whether a caller goes to the primary or the fallback, where that is known without a probe.
     pub(super) fn glance(&self, now: impl FnOnce() -> Timestamp) -> Glance {
         let word = self.word.load(Relaxed);

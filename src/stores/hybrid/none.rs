@@ -24,7 +24,6 @@ impl NoFallback {
 /// That there is no fallback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no fallback")]
-#[non_exhaustive]
 pub struct NoFallbackError;
 
 impl RateLimiter for NoFallback {

@@ -2,12 +2,9 @@
 //!
 //! A key is decided by the fallback until the primary knows of it, so there is nothing to win by being first.
 
-use std::{
-    sync::{
-        Arc, Weak,
-        atomic::Ordering::{AcqRel, Release},
-    },
-    time::Duration,
+use std::sync::{
+    Arc, Weak,
+    atomic::Ordering::{AcqRel, Release},
 };
 
 use tokio::{runtime::Handle, time};
@@ -16,15 +13,11 @@ use crate::backend::RateLimiter;
 
 use super::{
     error::Failure,
+    gate::Glance,
     owed::{Due, Level, Owed},
     shared::Shared,
     stats::add,
 };
-
-/// Failures in a row after which a key is given up while the breaker stays closed.
-const MAX_FAILURES: u32 = 5;
-/// Pause after a failure.
-const PAUSE: Duration = Duration::from_millis(100);
 
 impl<P, F> Shared<P, F>
 where
@@ -47,8 +40,8 @@ where
         true
     }
 
-    /// Charges what is due of one key. `false` where that failed and has to be tried again.
-    async fn charge_due(self: &Arc<Self>, owed: &Owed, due: &Due) -> bool {
+    /// Charges what is due of one key.
+    async fn charge_due(self: &Arc<Self>, owed: &Owed, due: &Due) {
         let fallback = self.fallback.policy().quota;
         let answer = time::timeout(self.timeout, self.fallback.peek(&due.key, 0)).await;
         let now = self.clock.now();
@@ -56,34 +49,35 @@ where
             Ok(Ok(level)) => Level::of(&level, &fallback),
             Ok(Err(_)) | Err(_) => Level::alone(&due.share, &fallback, now),
         };
+        let Glance::Primary(ticket) = self.gate.glance(|| now) else { return };
         // More than a burst would be a debt that the quota does not ask for.
         let permits = owed.pay(&due.key, level, now, self.primary.policy().quota.burst_size());
         if permits == 0 {
-            return true;
+            return;
         }
-        let (Some(ticket), _) = self.gate.ask(now) else {
-            owed.paid(&due.key, false);
-            return false;
-        };
         let failure = match time::timeout(self.timeout, self.primary.charge(&due.key, permits)).await {
             Ok(Ok(_)) => {
                 add(&self.counters.repaid, permits);
-                owed.paid(&due.key, true);
-                self.primary_succeeded(ticket);
-                return true;
+                owed.paid(&due.key);
+                return self.primary_succeeded(ticket);
             }
-            Ok(Err(error)) => Failure::Error(error),
-            Err(_) => Failure::TimedOut(self.timeout),
+            Ok(Err(error)) => {
+                if owed.unpaid(&due.key) {
+                    add(&self.counters.not_repaid, 1);
+                }
+                Failure::Error(error)
+            }
+            Err(_) => {
+                // It may have been done, and nobody is charged twice.
+                owed.paid(&due.key);
+                Failure::TimedOut(self.timeout)
+            }
         };
-        // What was not answered in time may have been done, and nobody is charged twice.
-        let may_be_charged = matches!(failure, Failure::TimedOut(_));
-        owed.paid(&due.key, may_be_charged);
         self.primary_failed(ticket, &failure);
-        may_be_charged
     }
 }
 
-/// Pays a shard, key by key, for as long as the breaker is closed and the hybrid is there.
+/// Pays a shard, key by key, for as long as the primary is well and the hybrid is there.
 struct Worker<P, F> {
     shared: Weak<Shared<P, F>>,
     shard: usize,
@@ -95,23 +89,11 @@ where
     F: RateLimiter + Send + Sync + 'static,
 {
     async fn run(self) {
-        let mut failures = 0;
         // Held for one key at a time, so that a hybrid that nobody holds any more ends.
         while let Some(shared) = self.shared.upgrade() {
-            let Some(owed) = shared.owed.as_ref().filter(|_| shared.gate.is_closed()) else { return };
+            let Some(owed) = shared.owed.as_ref().filter(|_| shared.gate.is_calm()) else { return };
             let Some(due) = owed.next(self.shard) else { return };
-            if shared.charge_due(owed, &due).await {
-                failures = 0;
-                continue;
-            }
-            failures += 1;
-            if failures == MAX_FAILURES {
-                owed.forget(&due.key);
-                add(&shared.counters.not_repaid, 1);
-                failures = 0;
-            }
-            drop(shared);
-            time::sleep(PAUSE).await;
+            shared.charge_due(owed, &due).await;
         }
     }
 }

@@ -49,7 +49,7 @@ where
 {
     /// Leave to ask the primary about a key. `None`: the fallback decides.
     pub(super) fn route(self: &Arc<Self>, key: &[u8]) -> Option<Ticket> {
-        if self.gate.is_closed() && self.is_owing(key) {
+        if self.is_owing(key) {
             return None;
         }
         let (ticket, change) = self.gate.ask(self.clock.now());
@@ -70,9 +70,12 @@ where
         }
     }
 
-    /// Whether the primary does not know yet what was admitted of a key, and is about to be told.
+    /// Whether the primary does not know yet what was admitted of a key, and is about to be told. While it fails now and then,
+    /// callers go on asking: it is they who find out.
     fn is_owing(self: &Arc<Self>, key: &[u8]) -> bool {
-        self.owed.as_ref().is_some_and(|owed| owed.contains(key) && self.repay(owed.shard_of(key)))
+        self.owed
+            .as_ref()
+            .is_some_and(|owed| owed.contains(key) && self.gate.is_calm() && self.repay(owed.shard_of(key)))
     }
 
     pub(super) fn answered_by_primary(
@@ -91,8 +94,13 @@ where
     }
 
     pub(super) fn primary_succeeded(self: &Arc<Self>, ticket: Ticket) {
+        if self.gate.is_calm() {
+            return;
+        }
         if self.gate.succeeded(ticket, || self.clock.now()).is_some() {
             self.events.tell_changes(&self.gate);
+        }
+        if self.gate.is_calm() {
             self.repay_all();
         }
     }
@@ -122,9 +130,6 @@ where
             let level = Level::of(answer, &self.fallback.policy().quota);
             if !shares.add(key, amount, level, self.clock.now()) {
                 add(&self.counters.not_repaid, 1);
-            } else if self.gate.is_closed() {
-                // One call failed, and the next one of this key should find the primary knowing.
-                self.repay(shares.shard_of(key));
             }
         }
     }

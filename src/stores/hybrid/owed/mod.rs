@@ -52,6 +52,8 @@ struct Entry {
     paying: u64,
     /// How often it was charged since it is here.
     rounds: u32,
+    /// How often that failed.
+    failures: u32,
 }
 
 /// A key and what is to be charged of it.
@@ -67,6 +69,8 @@ impl Owed {
     /// Charges of a key after which it goes: else one that is used all the time never does. What is admitted during the last
     /// round trip is not charged.
     const MAX_ROUNDS: u32 = 3;
+    /// Failures to charge a key after which it is given up: a primary that decides and cannot be charged.
+    const MAX_FAILURES: u32 = 5;
     /// Least time between two searches for refilled keys.
     const SWEEP_PAUSE: Duration = Duration::from_secs(1);
 
@@ -112,7 +116,7 @@ impl Owed {
         }
         let share = Share::first(permits, level, now);
         shard.bytes += key.len();
-        shard.by_key.insert(key.into(), Entry { share, paying: 0, rounds: 0 });
+        shard.by_key.insert(key.into(), Entry { share, paying: 0, rounds: 0, failures: 0 });
         self.keys.fetch_add(1, Relaxed);
         true
     }
@@ -170,21 +174,28 @@ impl Owed {
         permits
     }
 
-    /// What was set apart is charged, if `done`. The key goes, unless as much as a permit was admitted in between.
-    pub(super) fn paid(&self, key: &[u8], done: bool) {
+    /// What was set apart is charged. The key goes, unless as much as a permit was admitted in between.
+    pub(super) fn paid(&self, key: &[u8]) {
         let mut shard = self.shards[self.shard_of(key)].lock();
         let Some(entry) = shard.by_key.get_mut(key) else { return };
-        let permits = std::mem::take(&mut entry.paying);
-        if !done {
-            entry.share.take_back(permits);
-        } else if entry.share.permits() == 0 || entry.rounds >= Self::MAX_ROUNDS {
+        entry.paying = 0;
+        if entry.share.permits() == 0 || entry.rounds >= Self::MAX_ROUNDS {
             self.remove(&mut shard, key);
         }
     }
 
-    /// Forgets a key.
-    pub(super) fn forget(&self, key: &[u8]) {
-        self.remove(&mut self.shards[self.shard_of(key)].lock(), key);
+    /// What was set apart could not be charged. Returns whether the key is given up, after some such failures.
+    pub(super) fn unpaid(&self, key: &[u8]) -> bool {
+        let mut shard = self.shards[self.shard_of(key)].lock();
+        let Some(entry) = shard.by_key.get_mut(key) else { return false };
+        entry.share.take_back(std::mem::take(&mut entry.paying));
+        entry.rounds -= 1;
+        entry.failures += 1;
+        let given_up = entry.failures >= Self::MAX_FAILURES;
+        if given_up {
+            self.remove(&mut shard, key);
+        }
+        given_up
     }
 
     fn remove(&self, shard: &mut Shard, key: &[u8]) {

@@ -107,15 +107,26 @@ fn a_key_stays_until_it_is_paid() {
     assert!(owed.add(b"k", 10, Level::new(10.0, 0.001), at(0)));
     assert_eq!(owed.pay(b"k", Level::new(10.0, 0.001), at(0), 100), 10);
     assert!(owed.contains(b"k"));
-    owed.paid(b"k", false);
+    assert!(!owed.unpaid(b"k"));
     assert_eq!(owed.pay(b"k", Level::new(10.0, 0.001), at(0), 4), 4);
-    owed.paid(b"k", true);
+    owed.paid(b"k");
     assert_eq!(share(&owed, b"k").permits(), 6);
     // Admitted while the next charge is under way.
     assert_eq!(owed.pay(b"k", Level::new(6.0, 0.001), at(0), 100), 6);
     assert!(owed.add(b"k", 1, Level::new(7.0, 0.001), at(0)));
-    owed.paid(b"k", true);
+    owed.paid(b"k");
     assert_eq!((owed.contains(b"k"), owed.len()), (false, 0), "after three rounds it goes");
+}
+
+#[test]
+fn a_key_that_cannot_be_charged_is_given_up() {
+    let owed = Owed::new(16);
+    assert!(owed.add(b"k", 10, Level::new(10.0, 0.001), at(0)));
+    for attempt in 1..=5 {
+        assert_eq!(owed.pay(b"k", Level::new(10.0, 0.001), at(0), 100), 10);
+        assert_eq!(owed.unpaid(b"k"), attempt == 5);
+    }
+    assert_eq!(owed.len(), 0);
 }
 
 #[test]

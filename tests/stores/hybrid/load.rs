@@ -1,0 +1,1 @@
+//! With a real server: stopped under load, and killed under replicas that gossip.
