@@ -20,7 +20,7 @@ use super::{
     gate::Gate,
     none::NoFallback,
     owed::Owed,
-    shared::Shared,
+    shared::{MayBeDone, Shared},
     stats::Counters,
     warm::MAX_UNDER_WAY,
 };
@@ -52,6 +52,7 @@ pub struct HybridBuilder<P, F> {
     warm_fallback: bool,
     repay_primary: bool,
     max_owed_keys: usize,
+    may_be_done: Option<Box<MayBeDone>>,
     on_state_change: Option<Box<OnStateChange>>,
     on_error: Option<Box<OnError>>,
     clock: Option<Clock>,
@@ -84,6 +85,7 @@ where
             warm_fallback: true,
             repay_primary: true,
             max_owed_keys: Self::MAX_OWED_KEYS,
+            may_be_done: None,
             on_state_change: None,
             on_error: None,
             clock: None,
@@ -169,6 +171,18 @@ where
         self
     }
 
+    /// Which errors of the primary leave open whether it did what it was asked for: a timeout of its own client, for one. By
+    /// default none does.
+    ///
+    /// What was admitted after such an error the primary is not charged again, as after a timeout of the hybrid's own. Without
+    /// it, clients of a server that hung and goes on may pay for some requests twice. A store's own response timeout that is
+    /// longer than [`timeout`](Self::timeout) does the same.
+    pub fn may_be_done(mut self, may_be_done: impl Fn(&P::Error) -> bool + Send + Sync + 'static) -> Self {
+        // By the type that all errors have, so that those who share a hybrid need not know it.
+        self.may_be_done = Some(Box::new(move |error| error.downcast_ref().is_some_and(&may_be_done)));
+        self
+    }
+
     /// Called with the old and the new state after each change, in their order and one at a time.
     ///
     /// It runs in the task of some caller, and must not block. If it panics, that is logged, and nothing else comes of it.
@@ -237,6 +251,7 @@ where
             clock: self.clock.unwrap_or_else(Clock::system),
             timeout: self.timeout,
             when_both_fail: self.when_both_fail,
+            may_be_done: self.may_be_done,
             events: Events::new(policy, self.on_state_change, self.on_error),
             counters: Counters::default(),
         }))

@@ -77,8 +77,8 @@ where
 
     /// The fallback answered.
     pub(super) fn by_fallback(&self, answer: &Decision) {
-        // What the primary did not answer in time it may have done all the same, and nobody is charged twice.
-        let may_be_charged = matches!(self.failed, Some(Failure::TimedOut(_)));
+        // Nobody is charged twice.
+        let may_be_charged = self.failed.as_ref().is_some_and(|failure| self.shared.may_be_done(failure));
         self.shared.answered_by_fallback(self.op, &self.key, self.amount, answer, !may_be_charged);
     }
 

@@ -157,10 +157,14 @@ mod tests {
         let settings = Settings { failures: 2, successes: 1, cool_off: second, max_cool_off: second, lease: second };
         let gate = Gate::new(settings);
         let Glance::Primary(ticket) = gate.glance(|| at(0)) else { panic!("closed") };
+        assert!(gate.is_calm());
         assert_eq!(gate.failed(ticket, at(0), 0), None);
-        assert_eq!(gate.succeeded(ticket, || at(0)), None);
-        assert_eq!(gate.failed(ticket, at(0), 0), None);
+        assert!(gate.is_closed() && !gate.is_calm());
         // One success takes away half of a failure.
+        assert_eq!(gate.succeeded(ticket, || at(0)), None);
+        assert_eq!(gate.succeeded(ticket, || at(0)), None);
+        assert!(gate.is_calm());
+        assert_eq!(gate.failed(ticket, at(0), 0), None);
         assert!(gate.failed(ticket, at(0), 0).is_some());
         assert_eq!((gate.is_closed(), gate.state()), (false, State::Open));
         assert_eq!(gate.glance(|| at(999)), Glance::Fallback);

@@ -202,7 +202,8 @@ where
     ) -> Result<Decision, HybridError<P::Error, F::Error>> {
         match answer {
             Ok(answer) => {
-                self.0.answered_by_fallback(Op::Decide, key, cost, &answer, true);
+                let may_be_charged = failed.is_some_and(|failure| self.0.may_be_done(&failure));
+                self.0.answered_by_fallback(Op::Decide, key, cost, &answer, !may_be_charged);
                 Ok(answer)
             }
             Err(error) => self.0.unanswered(failed, Failure::Error(error)),

@@ -61,18 +61,15 @@ where
                 owed.paid(&due.key);
                 return self.primary_succeeded(ticket);
             }
-            Ok(Err(error)) => {
-                if owed.unpaid(&due.key) {
-                    add(&self.counters.not_repaid, 1);
-                }
-                Failure::Error(error)
-            }
-            Err(_) => {
-                // It may have been done, and nobody is charged twice.
-                owed.paid(&due.key);
-                Failure::TimedOut(self.timeout)
-            }
+            Ok(Err(error)) => Failure::Error(error),
+            Err(_) => Failure::TimedOut(self.timeout),
         };
+        // Nobody is charged twice.
+        if self.may_be_done(&failure) {
+            owed.paid(&due.key);
+        } else if owed.unpaid(&due.key) {
+            add(&self.counters.not_repaid, 1);
+        }
         self.primary_failed(ticket, &failure);
     }
 }

@@ -25,6 +25,9 @@ use super::{
     stats::{Counters, HybridStats, add},
 };
 
+/// Whether an error of the primary leaves open what it did.
+pub(super) type MayBeDone = dyn Fn(&(dyn Error + 'static)) -> bool + Send + Sync;
+
 pub(super) struct Shared<P, F> {
     pub(super) primary: P,
     pub(super) fallback: F,
@@ -38,6 +41,7 @@ pub(super) struct Shared<P, F> {
     pub(super) clock: Clock,
     pub(super) timeout: Duration,
     pub(super) when_both_fail: WhenBothFail,
+    pub(super) may_be_done: Option<Box<MayBeDone>>,
     pub(super) events: Events,
     pub(super) counters: Counters,
 }
@@ -131,6 +135,14 @@ where
             if !shares.add(key, amount, level, self.clock.now()) {
                 add(&self.counters.not_repaid, 1);
             }
+        }
+    }
+
+    /// Whether the primary may have done what it was asked for before it failed.
+    pub(super) fn may_be_done(&self, failure: &Failure<P::Error>) -> bool {
+        match failure {
+            Failure::TimedOut(_) => true,
+            Failure::Error(error) => self.may_be_done.as_ref().is_some_and(|may_be_done| may_be_done(error)),
         }
     }
 

@@ -8,7 +8,7 @@ use peerlimit::{
 };
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::scripted::{AWAY, Mode, Scripted, WELL, clock, pair};
+use super::scripted::{AWAY, Mode, Scripted, StoreAway, WELL, clock, pair};
 
 /// Nothing comes back while a test runs.
 const SLOW: Quota = Quota::per_day(1_000);
@@ -128,6 +128,19 @@ async fn what_was_not_answered_in_time_is_charged_once() {
     assert_eq!(hybrid.fallback().peek("user").remaining, 995);
     close(&hybrid, &store).await;
     assert_eq!(store.limiter().peek("user").remaining, 995);
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_that_leave_open_what_was_done_are_as_timeouts() {
+    let clock = clock();
+    let (store, local) = pair(SLOW, &clock);
+    let hybrid = Hybrid::builder(store.clone(), local).clock(clock).may_be_done(|error| *error == StoreAway);
+    let hybrid = hybrid.build().unwrap();
+    store.set(AWAY);
+    assert_eq!(take(&hybrid, 10).await, 10);
+    close(&hybrid, &store).await;
+    // Those that did not ask the primary.
+    assert_eq!(hybrid.stats().repaid, 5);
 }
 
 #[tokio::test(start_paused = true)]

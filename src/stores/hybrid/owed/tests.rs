@@ -115,6 +115,9 @@ fn a_key_stays_until_it_is_paid() {
     assert_eq!(owed.pay(b"k", Level::new(6.0, 0.001), at(0), 100), 6);
     assert!(owed.add(b"k", 1, Level::new(7.0, 0.001), at(0)));
     owed.paid(b"k");
+    assert_eq!(owed.pay(b"k", Level::new(1.0, 0.001), at(0), 100), 1);
+    assert!(owed.add(b"k", 1, Level::new(2.0, 0.001), at(0)));
+    owed.paid(b"k");
     assert_eq!((owed.contains(b"k"), owed.len()), (false, 0), "after three rounds it goes");
 }
 
