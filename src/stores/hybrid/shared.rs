@@ -15,7 +15,7 @@ use crate::{
 };
 
 use super::{
-    breaker::Ticket,
+    breaker::{State, Ticket},
     builder::WhenBothFail,
     call::Op,
     error::{Failure, HybridError, Side},
@@ -111,8 +111,10 @@ where
 
     pub(super) fn primary_failed(&self, ticket: Ticket, failure: &Failure<P::Error>) {
         self.count_failure(Side::Primary, failure);
-        if self.gate.failed(ticket, self.clock.now(), unguessable_u64()).is_some() {
-            add(&self.counters.openings, 1);
+        if let Some(change) = self.gate.failed(ticket, self.clock.now(), unguessable_u64()) {
+            if change.from == State::Closed {
+                add(&self.counters.openings, 1);
+            }
             self.events.tell_changes(&self.gate);
         }
     }

@@ -10,7 +10,7 @@ use super::breaker::State;
 pub struct HybridStats {
     /// Whom it asks.
     pub state: State,
-    /// Times that it opened.
+    /// Times that the primary was well and it opened. That it is not back yet, when probed, does not count.
     pub openings: u64,
     /// Calls that went to the primary to see whether it is back.
     pub probes: u64,
@@ -54,6 +54,8 @@ pub(super) struct Counters {
     pub(super) repaid: AtomicU64,
     pub(super) not_repaid: AtomicU64,
     pub(super) not_warmed: AtomicU64,
+    /// Admissions that found the fallback in debt.
+    pub(super) in_debt: AtomicU64,
 }
 
 impl Counters {

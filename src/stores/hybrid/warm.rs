@@ -3,7 +3,7 @@
 use std::{
     future::Future,
     pin::pin,
-    sync::Arc,
+    sync::{Arc, atomic::Ordering::Relaxed},
     task::{Context, Poll, Waker},
 };
 
@@ -15,6 +15,10 @@ use super::{call::Op, error::Failure, shared::Shared, stats::add};
 
 /// Tellings under way at once to a fallback that has to be waited for.
 pub(super) const MAX_UNDER_WAY: usize = 256;
+
+/// Of so many admissions that find the fallback in debt, one is let go of: far more than what clocks differ by, and far less than
+/// what a limit is good for.
+const LET_GO: u64 = 64;
 
 impl<P, F> Shared<P, F>
 where
@@ -39,17 +43,21 @@ where
         }
     }
 
-    /// What to tell a fallback whose bucket is at `level`.
+    /// What to tell a fallback whose bucket is at `level`. Nothing, where the primary admits for long what puts it in debt.
     ///
-    /// Of an admission at most what is there: the two limiters' clocks differ, and news of other replicas may be ahead of what
-    /// they tell the primary. Debt would grow over hours of overload, and keep callers out after a switch.
+    /// Debt for a while is right: other replicas may be deciding by a fallback that they share with this one, and what is
+    /// admitted here is not there for them. But the clocks of the two differ a little, and over hours of overload debt would grow
+    /// of that alone, and keep callers out after a switch. So a small part is let go of while there is any.
     fn charging(&self, op: Op, key: &[u8], amount: u64, level: &Decision) -> Option<F::Deciding> {
-        let amount = if op == Op::Decide { amount.min(level.remaining) } else { amount };
-        match op {
-            _ if amount == 0 => None,
-            Op::Refund => Some(self.fallback.refund(key, amount)),
-            Op::Decide | Op::Charge | Op::Peek => Some(self.fallback.charge(key, amount)),
+        if op == Op::Refund {
+            return Some(self.fallback.refund(key, amount));
         }
+        // What a user charges on purpose may well be a debt.
+        let in_debt = op == Op::Decide && !level.allowed;
+        if in_debt && self.counters.in_debt.fetch_add(1, Relaxed) % LET_GO == 0 {
+            return None;
+        }
+        Some(self.fallback.charge(key, amount))
     }
 
     fn warm_later(self: &Arc<Self>, op: Op, key: &[u8], amount: u64, under_way: &Arc<Semaphore>) {
