@@ -122,3 +122,5 @@ conforms!(local, cases::local());
 conforms!(scope, cases::scope());
 conforms!(redis_log, cases::redis_log());
 conforms!(redis_bucket, cases::redis_bucket());
+conforms!(hybrid_on_primary, cases::hybrid_on_primary());
+conforms!(hybrid_on_fallback, cases::hybrid_on_fallback());

@@ -66,7 +66,7 @@ mod warm;
 use std::{fmt, sync::Arc};
 
 use crate::{
-    backend::{Policy, RateLimiter},
+    backend::{Policy, RateLimiter, Refill},
     bucket::Decision,
 };
 
@@ -185,6 +185,11 @@ where
     /// That of the limiter whose turn it is. Each [`Decision`] says who made it.
     fn policy(&self) -> Policy {
         if self.0.gate.is_closed() { self.0.primary.policy() } else { self.0.fallback.policy() }
+    }
+
+    /// As [`policy`](Self::policy).
+    fn refill(&self) -> Refill {
+        if self.0.gate.is_closed() { self.0.primary.refill() } else { self.0.fallback.refill() }
     }
 }
 

@@ -42,12 +42,11 @@ where
 
     /// Charges what is due of one key.
     async fn charge_due(self: &Arc<Self>, owed: &Owed, due: &Due) {
-        let fallback = self.fallback.policy().quota;
         let answer = time::timeout(self.timeout, self.fallback.peek(&due.key, 0)).await;
         let now = self.clock.now();
         let level = match answer {
-            Ok(Ok(level)) => Level::of(&level, &fallback),
-            Ok(Err(_)) | Err(_) => Level::alone(&due.share, &fallback, now),
+            Ok(Ok(level)) => Level::of(&self.fallback, &level),
+            Ok(Err(_)) | Err(_) => Level::alone(&self.fallback, &due.share, now),
         };
         let Glance::Primary(ticket) = self.gate.glance(|| now) else { return };
         // More than a burst would be a debt that the quota does not ask for.

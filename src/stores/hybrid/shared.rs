@@ -77,9 +77,8 @@ where
     /// Whether the primary does not know yet what was admitted of a key, and is about to be told. While it fails now and then,
     /// callers go on asking: it is they who find out.
     fn is_owing(self: &Arc<Self>, key: &[u8]) -> bool {
-        self.owed
-            .as_ref()
-            .is_some_and(|owed| owed.contains(key) && self.gate.is_calm() && self.repay(owed.shard_of(key)))
+        let Some(owed) = self.owed.as_ref().filter(|_| self.gate.is_calm()) else { return false };
+        owed.contains(key) && self.repay(owed.shard_of(key))
     }
 
     pub(super) fn answered_by_primary(
@@ -133,7 +132,7 @@ where
         if op == Op::Refund {
             shares.give_back(key, amount);
         } else if owed && op.consumed(answer) {
-            let level = Level::of(answer, &self.fallback.policy().quota);
+            let level = Level::of(&self.fallback, answer);
             if !shares.add(key, amount, level, self.clock.now()) {
                 add(&self.counters.not_repaid, 1);
             }

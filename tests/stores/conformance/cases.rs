@@ -6,12 +6,18 @@ use std::{
 };
 
 use peerlimit::{
-    Limiter, ManualClock, Quota, Scope,
-    stores::redis::{Redis, SlidingLog, TokenBucket},
+    Limiter, ManualClock, Quota, RateLimiter as _, Scope,
+    stores::{
+        hybrid::{Hybrid, State},
+        redis::{Redis, SlidingLog, TokenBucket},
+    },
 };
 
 use super::{Case, Return};
-use crate::{redis::support, servers::Server};
+use crate::{
+    redis::support,
+    servers::{Server, free_port},
+};
 
 /// Time as it goes.
 struct Real(Instant);
@@ -166,5 +172,70 @@ impl Case for RedisBucket {
 
     fn elapsed(&self) -> Duration {
         self.0.1.0.elapsed()
+    }
+}
+
+/// A Redis that is well, and a limiter to fall back to.
+pub struct OnPrimary(RedisBucket);
+
+pub async fn hybrid_on_primary() -> Option<OnPrimary> {
+    redis_bucket().await.map(OnPrimary)
+}
+
+impl Case for OnPrimary {
+    type Limiter = Hybrid<TokenBucket, Scope>;
+
+    const RETURN: Return = Return::Steadily;
+
+    async fn limiter(&self, name: &str, quota: Quota) -> Self::Limiter {
+        let fallback = Limiter::local(quota).scope(name, quota);
+        Hybrid::builder(self.0.limiter(name, quota).await, fallback).timeout(PATIENCE).build().unwrap()
+    }
+
+    async fn pass(&self, time: Duration) {
+        self.0.pass(time).await;
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+/// Nothing fails that is only slow, on a busy host.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A Redis that is not there, and a limiter that decides instead.
+pub struct OnFallback(Scoped);
+
+pub async fn hybrid_on_fallback() -> Option<OnFallback> {
+    scope().await.map(OnFallback)
+}
+
+impl Case for OnFallback {
+    type Limiter = Hybrid<TokenBucket, Scope>;
+
+    const RETURN: Return = Return::Steadily;
+
+    async fn limiter(&self, name: &str, quota: Quota) -> Self::Limiter {
+        // Nobody listens at the port of a listener that is gone.
+        let nobody = Redis::builder(format!("redis://127.0.0.1:{}/", free_port())).build().unwrap();
+        let fallback = self.0.limiter(name, quota).await;
+        let hybrid = Hybrid::builder(nobody.token_bucket(name, quota), fallback)
+            .timeout(PATIENCE)
+            .cool_off(Duration::from_secs(3_600))
+            .build()
+            .unwrap();
+        while hybrid.state() != State::Open {
+            let _peeked = hybrid.peek(b"opens", 0).await.unwrap();
+        }
+        hybrid
+    }
+
+    async fn pass(&self, time: Duration) {
+        self.0.pass(time).await;
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.0.elapsed()
     }
 }

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::bucket::{Decision, Quota, Timestamp};
+use crate::{
+    backend::{RateLimiter, Refill},
+    bucket::{Decision, Timestamp},
+};
 
 /// A bucket as a decision left it behind.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -14,15 +17,16 @@ pub(in super::super) struct Level {
 }
 
 impl Level {
-    pub(in super::super) fn of(decision: &Decision, quota: &Quota) -> Self {
+    /// As an answer of `limiter` tells it.
+    pub(in super::super) fn of(limiter: &impl RateLimiter, answer: &Decision) -> Self {
         // Counts below 2^53 are exact, and a quota's burst is below 2^32.
-        let missing = decision.limit.saturating_sub(decision.remaining) as f64;
-        Self { missing, rate: quota.count() as f64 / quota.period().as_secs_f64() }
+        let missing = answer.limit.saturating_sub(answer.remaining) as f64;
+        Self { missing, rate: rate(limiter) }
     }
 
-    /// Where nobody can be asked for the level: what is there of `share` if nobody else used the key.
-    pub(in super::super) fn alone(share: &Share, quota: &Quota, now: Timestamp) -> Self {
-        let rate = quota.count() as f64 / quota.period().as_secs_f64();
+    /// Where `limiter` cannot be asked: what is missing if nobody else used the key.
+    pub(in super::super) fn alone(limiter: &impl RateLimiter, share: &Share, now: Timestamp) -> Self {
+        let rate = rate(limiter);
         let refilled = rate * now.saturating_since(share.at).as_secs_f64();
         Self { missing: (share.older + share.own - refilled).max(0.0), rate }
     }
@@ -30,6 +34,15 @@ impl Level {
     #[cfg(test)]
     pub(super) fn new(missing: f64, rate: f64) -> Self {
         Self { missing, rate }
+    }
+}
+
+/// Permits that come back each second. Of a window none do until they all do, and then they are not missing any more.
+fn rate(limiter: &impl RateLimiter) -> f64 {
+    let quota = limiter.policy().quota;
+    match limiter.refill() {
+        Refill::Steady => quota.count() as f64 / quota.period().as_secs_f64(),
+        Refill::Window => 0.0,
     }
 }
 
