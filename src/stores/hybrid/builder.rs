@@ -148,6 +148,9 @@ where
     /// Without it a switch starts from full buckets, and lets one more burst of each key pass. With it each admission costs a
     /// charge of the fallback: some hundred nanoseconds where that answers at once. One that does not is told in the background,
     /// 256 admissions at a time, and not of what is above that.
+    ///
+    /// Give both limiters the same quota: a fallback with a smaller one is driven into debt, by one more burst at most, and refuses
+    /// for that long after a switch.
     pub fn warm_fallback(mut self, warm: bool) -> Self {
         self.warm_fallback = warm;
         self

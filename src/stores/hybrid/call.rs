@@ -67,7 +67,7 @@ where
     }
 
     /// The primary failed, so the fallback is asked.
-    pub(super) fn to_fallback(&mut self, failure: Failure<P::Error>) -> F::Deciding {
+    pub(super) fn fall_back(&mut self, failure: Failure<P::Error>) -> F::Deciding {
         if let Some(ticket) = self.ticket.take() {
             self.shared.primary_failed(ticket, &failure);
         }

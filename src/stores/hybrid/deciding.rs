@@ -79,7 +79,7 @@ where
                         }
                         Err(failure) => failure,
                     };
-                    let deciding = this.call.to_fallback(failure);
+                    let deciding = this.call.fall_back(failure);
                     this.stage.set(Stage::Fallback { deciding });
                     this.patience.set(None);
                 }

@@ -160,11 +160,11 @@ where
                 // Before what it failed is counted: without an answer here, all of it happens again.
                 let answer = shared.fallback.decide_now(key, cost)?;
                 shared.primary_failed(ticket, &failure);
-                Some(self.from_fallback(key, cost, answer, Some(failure)))
+                Some(self.conclude(key, cost, answer, Some(failure)))
             }
             Glance::Fallback => {
                 let answer = shared.fallback.decide_now(key, cost)?;
-                Some(self.from_fallback(key, cost, answer, None))
+                Some(self.conclude(key, cost, answer, None))
             }
             Glance::Probe => None,
         }
@@ -198,7 +198,7 @@ where
     P: RateLimiter + Send + Sync + 'static,
     F: RateLimiter + Send + Sync + 'static,
 {
-    fn from_fallback(
+    fn conclude(
         &self,
         key: &[u8],
         cost: u64,

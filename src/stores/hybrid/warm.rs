@@ -54,7 +54,7 @@ where
         }
         // What a user charges on purpose may well be a debt.
         let in_debt = op == Op::Decide && !level.allowed;
-        if in_debt && self.counters.in_debt.fetch_add(1, Relaxed) % LET_GO == 0 {
+        if in_debt && self.counters.in_debt.fetch_add(1, Relaxed).is_multiple_of(LET_GO) {
             return None;
         }
         Some(self.fallback.charge(key, amount))
