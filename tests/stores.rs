@@ -13,10 +13,10 @@ mod conformance;
 #[cfg(feature = "tower")]
 #[path = "stores/headers.rs"]
 mod headers;
-#[path = "stores/redis.rs"]
-mod redis;
 #[path = "stores/memcached/mod.rs"]
 mod memcached;
+#[path = "stores/redis.rs"]
+mod redis;
 #[path = "stores/servers.rs"]
 mod servers;
 
