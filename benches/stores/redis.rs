@@ -30,12 +30,20 @@ const QUOTA: Quota = Quota::per_second(100_000).burst(10_000);
 pub struct Subject {
     pub log: SlidingLog,
     pub bucket: TokenBucket,
+    /// Does nothing.
     pub bare: Bare,
+    /// Does the least that a decision can do.
+    least: Bare,
     pub keys: Rc<[String]>,
     _server: Server,
 }
 
-/// A script that does nothing, called as its client calls scripts.
+/// What every decision does: it asks for the time, reads, and writes something that expires. One that decides has no way
+/// around it.
+const LEAST: &str = "redis.call('TIME') redis.call('GET', KEYS[1]) \
+    redis.call('SET', KEYS[1], '1234567890123456', 'PX', '100') return 1";
+
+/// A script that decides nothing, called as its client calls scripts.
 #[derive(Clone)]
 pub struct Bare {
     connection: MultiplexedConnection,
@@ -43,7 +51,7 @@ pub struct Bare {
 }
 
 impl Bare {
-    async fn connect(url: &str) -> Self {
+    async fn connect(url: &str, script: &str) -> Self {
         // As the store connects.
         let info = url.into_connection_info().unwrap().set_tcp_settings(TcpSettings::default().set_nodelay(true));
         let config = AsyncConnectionConfig::new()
@@ -51,8 +59,7 @@ impl Bare {
             .set_response_timeout(Some(Duration::from_secs(10)));
         let client = Client::open(info).unwrap();
         let mut connection = client.get_multiplexed_async_connection_with_config(&config).await.unwrap();
-        let digest: String =
-            ::redis::cmd("SCRIPT").arg("LOAD").arg("return 1").query_async(&mut connection).await.unwrap();
+        let digest: String = ::redis::cmd("SCRIPT").arg("LOAD").arg(script).query_async(&mut connection).await.unwrap();
         Self { connection, digest: digest.into() }
     }
 
@@ -83,12 +90,12 @@ impl Subject {
         let timeout = Duration::from_secs(10);
         let redis = Redis::builder(&url).connect_timeout(timeout).response_timeout(timeout).build().unwrap();
         let (log, bucket) = (redis.sliding_log("log", QUOTA), redis.token_bucket("bucket", QUOTA));
-        let bare = runtime.block_on(async {
+        let (bare, least) = runtime.block_on(async {
             pass(&log, "first").await;
             pass(&bucket, "first").await;
-            Bare::connect(&url).await
+            (Bare::connect(&url, "return 1").await, Bare::connect(&url, LEAST).await)
         });
-        Some(Self { log, bucket, bare, keys: load::keys(), _server: server })
+        Some(Self { log, bucket, bare, least, keys: load::keys(), _server: server })
     }
 
     /// Requests a second, and how much of the bare script's that is.
@@ -101,24 +108,29 @@ impl Subject {
             let requests = options.size(40_000, 4_000) * if width == 1 { 1 } else { 3 };
             let rate = |took: Duration| requests as f64 / took.as_secs_f64();
             let mut contestants: Vec<Contestant<'_, f64>> = vec![
-                Box::new(|| {
-                    let (bare, keys) = (self.bare.clone(), Rc::clone(&self.keys));
-                    rate(load::run(runtime, requests, width, move |index| {
-                        let (bare, keys) = (bare.clone(), Rc::clone(&keys));
-                        async move { bare.ask(&keys[index % load::KEYS]).await }
-                    }))
-                }),
+                Box::new(|| rate(self.called(&self.bare, runtime, requests, width))),
+                Box::new(|| rate(self.called(&self.least, runtime, requests, width))),
                 Box::new(|| rate(self.decided(&self.log, runtime, requests, width))),
                 Box::new(|| rate(self.decided(&self.bucket, runtime, requests, width))),
             ];
             let measured = interleave(options.rounds(), &mut contestants);
-            println!("{name}: {:.0}/s bare", measured.median(0, |rate| *rate));
-            for (index, limiter) in [(1, "log"), (2, "bucket")] {
-                let (rate, ratio) = (measured.median(index, |rate| *rate), measured.ratio(index, 0, |rate| *rate));
-                let verdict = if ratio >= BAR { "ok" } else { "BELOW THE BAR" };
-                println!("  {limiter:8} {rate:>8.0}/s, {:.1} % of bare: {verdict}", ratio * 100.0);
+            let a_second = |index| measured.median(index, |rate| *rate);
+            println!("{name}: {:.0}/s of a script that does nothing", a_second(0));
+            for (index, what) in [(1, "the least"), (2, "log"), (3, "bucket")] {
+                let [of_nothing, of_least] = [0, 1].map(|of| measured.ratio(index, of, |rate| *rate));
+                let verdict = if of_nothing >= BAR || index == 1 { "" } else { ", BELOW THE BAR" };
+                let (rate, of_nothing, of_least) = (a_second(index), of_nothing * 100.0, of_least * 100.0);
+                println!("  {what:9} {rate:>8.0}/s: {of_nothing:.1} % of it{verdict}, {of_least:.1} % of the least");
             }
         }
+    }
+
+    fn called(&self, script: &Bare, runtime: &Runtime, requests: usize, width: usize) -> Duration {
+        let (script, keys) = (script.clone(), Rc::clone(&self.keys));
+        load::run(runtime, requests, width, move |index| {
+            let (script, keys) = (script.clone(), Rc::clone(&keys));
+            async move { script.ask(&keys[index % load::KEYS]).await }
+        })
     }
 
     fn decided<R: RateLimiter + Clone + 'static>(

@@ -141,7 +141,7 @@ fn servers(urls: &Urls, settings: &Settings) -> Result<Servers, BuildError> {
             .overall_response_timeout(None)
             .tcp_settings(tcp())
             .build()
-            .map(Servers::Cluster)
+            .map(|client| Servers::Cluster(Box::new(client)))
             .map_err(|error| BuildError::Cluster { reason: error.to_string() }),
     }
 }

@@ -18,7 +18,7 @@ const CLUSTER_STEPS: u32 = 4;
 pub(super) enum Servers {
     /// Servers of the same data, never empty.
     Single(Vec<Client>),
-    Cluster(ClusterClient),
+    Cluster(Box<ClusterClient>),
 }
 
 /// A connection that many requests share at a time. Cheap to clone.
