@@ -61,9 +61,19 @@ if oldest then
     used = to - from
 end
 
+-- Where the clock has gone back, entries stay in order.
+local next_at = math.max(now, last_at)
+
+-- Most requests pass. Such a one needs nothing of what follows, not even its functions.
+if op == 'decide' and used + permits <= limit then
+    call('RPUSH', key, pack(ENTRY, next_at, to, to + permits))
+    call('PEXPIRE', key, math.floor((next_at + window - now) / 1000) + 2)
+    return { used + permits, next_at + window - now }
+end
+
 -- The log says nothing any more when its last entry has left.
 local function expire()
-    call('PEXPIRE', key, string.format('%.0f', (last_at + window - now) / 1000 + 2))
+    call('PEXPIRE', key, math.floor((last_at + window - now) / 1000) + 2)
 end
 
 -- Somebody may have taken the expiry away.
@@ -71,14 +81,6 @@ local function repair()
     if oldest and call('PTTL', key) == -1 then
         expire()
     end
-end
-
-local function consume(count)
-    -- Where the clock has gone back, entries stay in order.
-    last_at = math.max(now, last_at)
-    call('RPUSH', key, pack(ENTRY, last_at, to, to + count))
-    expire()
-    used = used + count
 end
 
 local function answer()
@@ -97,9 +99,6 @@ end
 if op == 'decide' or op == 'peek' then
     local excess = used + permits - limit
     if excess <= 0 then
-        if op == 'decide' then
-            consume(permits)
-        end
         return answer()
     end
     if op == 'decide' then
@@ -111,7 +110,10 @@ end
 if op == 'charge' then
     permits = math.min(permits, 2 * limit - used)
     if permits > 0 then
-        consume(permits)
+        last_at = next_at
+        call('RPUSH', key, pack(ENTRY, last_at, to, to + permits))
+        expire()
+        used = used + permits
         if not oldest then
             first_at, from, first_to = last_at, 0, permits
         end

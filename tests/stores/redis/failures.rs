@@ -1,88 +1,23 @@
-//! Servers that forget, die, hang, or turn read-only.
+//! Servers that forget, die, or hang.
 
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
 
 use peerlimit::{
-    Quota, RateLimiter,
+    Quota, RateLimiter as _,
     stores::redis::{Redis, RedisError},
 };
 
-use super::support::{self, Raw};
+use super::{
+    load::{AMPLE, Load},
+    support::{self, Raw},
+};
 use crate::{conformance::Answers as _, servers::free_port};
-
-const AMPLE: Quota = Quota::per_second(1_000_000);
-
-/// Tasks that decide all the time until they are told to stop.
-struct Load {
-    stop: Arc<AtomicBool>,
-    decided: Arc<AtomicU64>,
-    tasks: Vec<tokio::task::JoinHandle<Vec<RedisError>>>,
-}
-
-impl Load {
-    /// On both kinds of limiters.
-    fn start(redis: &Redis) -> Self {
-        let mut load = Self { stop: Arc::default(), decided: Arc::default(), tasks: Vec::new() };
-        for task in 0..4 {
-            load.add(redis.sliding_log("load", Quota::per_second(1_000)), task);
-            load.add(redis.token_bucket("load", AMPLE), task);
-        }
-        load
-    }
-
-    fn add(&mut self, limiter: impl RateLimiter<Error = RedisError, Deciding: Send> + Send + 'static, task: usize) {
-        let (stop, decided) = (Arc::clone(&self.stop), Arc::clone(&self.decided));
-        self.tasks.push(tokio::spawn(async move {
-            let mut errors = Vec::new();
-            let mut turn = 0_u64;
-            while !stop.load(Relaxed) {
-                let key = format!("{task}-{}", turn % 50);
-                turn += 1;
-                let asked = limiter.decide(key.as_bytes(), 1);
-                match asked.await {
-                    Ok(_) => decided.fetch_add(1, Relaxed),
-                    Err(error) => {
-                        errors.push(error);
-                        // A caller without a fallback does not ask again at once.
-                        tokio::time::sleep(Duration::from_millis(1)).await;
-                        0
-                    }
-                };
-            }
-            errors
-        }));
-    }
-
-    fn decided(&self) -> u64 {
-        self.decided.load(Relaxed)
-    }
-
-    /// Waits until some more were decided.
-    async fn goes_on(&self) {
-        let before = self.decided();
-        let begin = Instant::now();
-        while self.decided() < before + 100 {
-            assert!(begin.elapsed() < Duration::from_secs(20), "nothing is decided any more");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    }
-
-    /// How many were decided, and what errors there were.
-    async fn stop(self) -> (u64, Vec<RedisError>) {
-        self.stop.store(true, Relaxed);
-        let mut errors = Vec::new();
-        for task in self.tasks {
-            errors.extend(task.await.unwrap());
-        }
-        (self.decided.load(Relaxed), errors)
-    }
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_script_cache_that_is_flushed_all_the_time_under_load_is_no_error() {
@@ -280,66 +215,6 @@ async fn a_service_starts_while_its_redis_is_away() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_master_that_is_demoted_with_its_connections_kept_is_left_for_the_new_one_under_load() {
-    let Some(old) = support::start_with(&["--repl-diskless-sync-delay", "0"]) else { return };
-    let Some(new) = support::start_with(&["--repl-diskless-sync-delay", "0"]) else { return };
-    let (mut old_raw, mut new_raw) = (Raw::of(&old).await, Raw::of(&new).await);
-    let _ok: String = new_raw.ask(&format!("REPLICAOF 127.0.0.1 {}", old.port)).await;
-    let redis = support::patiently(support::builder(&old).or(support::url(&new))).build().unwrap();
-    let load = Load::start(&redis);
-    load.goes_on().await;
-    // What was used is known to the replica when it takes over.
-    let log = redis.sliding_log("kept", Quota::per_hour(10));
-    assert_eq!(log.decided(b"k", 10).await.remaining, 0);
-    let begin = Instant::now();
-    while new_raw.ask::<u64>("EXISTS peerlimit:{=k}:log:=kept").await == 0 {
-        assert!(begin.elapsed() < Duration::from_secs(20), "not replicated");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    let _ok: String = new_raw.ask("REPLICAOF NO ONE").await;
-    let _ok: String = old_raw.ask(&format!("REPLICAOF 127.0.0.1 {}", new.port)).await;
-    load.goes_on().await;
-    assert!(!log.decided(b"k", 1).await.allowed);
-    // And back again.
-    let _ok: String = old_raw.ask("REPLICAOF NO ONE").await;
-    let _ok: String = new_raw.ask(&format!("REPLICAOF 127.0.0.1 {}", old.port)).await;
-    load.goes_on().await;
-    let (_, errors) = load.stop().await;
-    assert!(errors.is_empty(), "{errors:?}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_read_only_for_a_while_is_used_again_when_it_is_not() {
-    let Some(server) = support::start() else { return };
-    let mut raw = Raw::of(&server).await;
-    let redis = support::builder(&server)
-        .response_timeout(Duration::from_millis(100))
-        .connect_timeout(Duration::from_secs(5))
-        .build()
-        .unwrap();
-    let bucket = redis.token_bucket("a", AMPLE);
-    redis.ping().await.unwrap();
-    // A replica of nobody who is there.
-    let _ok: String = raw.ask(&format!("REPLICAOF 127.0.0.1 {}", free_port())).await;
-    let _before: String = raw.ask("CONFIG RESETSTAT").await;
-    for _ in 0..50 {
-        let error = bucket.decide(b"k", 1).await.unwrap_err();
-        assert!(matches!(error, RedisError::Unavailable { .. } | RedisError::Timeout { .. }), "{error:?}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    // It was not asked for connections without end.
-    let stats: String = raw.ask("INFO stats").await;
-    let line = stats.lines().find_map(|line| line.strip_prefix("total_connections_received:")).unwrap();
-    assert!(line.trim().parse::<u64>().unwrap() < 20, "{line} connections");
-    let _ok: String = raw.ask("REPLICAOF NO ONE").await;
-    let begin = Instant::now();
-    while bucket.decide(b"k", 1).await.is_err() {
-        assert!(begin.elapsed() < Duration::from_secs(3), "not used again");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn futures_that_are_dropped_at_any_time_break_nothing() {
     let Some(server) = support::start() else { return };
     let redis = support::patient(&server);
@@ -374,77 +249,4 @@ fn a_runtime_that_is_shut_down_while_it_connects_leaves_a_handle_of_use_to_the_n
     for _ in 0..3 {
         assert!(runtime().block_on(bucket.decided(b"k", 1)).allowed);
     }
-}
-
-#[tokio::test]
-async fn no_key_is_ever_without_an_expiry_and_one_that_is_found_so_is_repaired() {
-    let Some(server) = support::start() else { return };
-    let (redis, mut raw) = (support::patient(&server), Raw::of(&server).await);
-    // A window of 2 s and one of the longest there is.
-    for quota in [Quota::per_second(2).burst(4), Quota::every(Quota::MAX_INTERVAL).burst(120)] {
-        let (log, bucket) = (redis.sliding_log("a", quota), redis.token_bucket("a", quota));
-        everything_expires(&log, quota, &mut raw).await;
-        everything_expires(&bucket, quota, &mut raw).await;
-    }
-}
-
-async fn everything_expires(limiter: &impl RateLimiter<Error = RedisError>, quota: Quota, raw: &mut Raw) {
-    let burst = quota.burst_size();
-    // Every way in which something is written.
-    let ways: [&[(&str, u64)]; 8] = [
-        &[("decide", 1)],
-        &[("decide", burst)],
-        &[("decide", burst), ("decide", 1)],
-        &[("charge", 1)],
-        &[("charge", u64::MAX), ("charge", 1), ("decide", 1)],
-        &[("decide", 2), ("refund", 1)],
-        &[("decide", 1), ("decide", 2), ("refund", 1), ("decide", 1)],
-        &[("charge", 2 * burst), ("refund", 1)],
-    ];
-    for way in ways {
-        for persist in [false, true] {
-            let _gone: String = raw.ask("FLUSHALL").await;
-            for (index, (op, permits)) in way.iter().enumerate() {
-                if persist && index + 1 == way.len() {
-                    for (key, _) in raw.expiries().await {
-                        assert_eq!(raw.ask::<u64>(&format!("PERSIST {key}")).await, 1);
-                    }
-                }
-                let _decision = match *op {
-                    "decide" => limiter.decided(b"k", *permits).await,
-                    "charge" => limiter.charged(b"k", *permits).await,
-                    _ => limiter.refunded(b"k", *permits).await,
-                };
-            }
-            let expiries = raw.expiries().await;
-            assert_eq!(expiries.len(), 1, "{way:?}");
-            let longest = i64::try_from(2 * quota.refill_time().as_millis() + 3).unwrap();
-            assert!((0..=longest).contains(&expiries[0].1), "{way:?}, {persist}: {expiries:?}");
-        }
-    }
-    // What was used is gone by itself when it says nothing any more.
-    if quota.refill_time() < Duration::from_secs(5) {
-        tokio::time::sleep(Duration::from_millis(5) + 2 * quota.refill_time()).await;
-        assert_eq!(raw.expiries().await, []);
-    }
-}
-
-#[tokio::test]
-async fn the_clock_of_a_client_is_of_no_account() {
-    let Some(server) = support::start() else { return };
-    let (redis, mut raw) = (support::patient(&server), Raw::of(&server).await);
-    let (log, bucket) = (redis.sliding_log("a", Quota::per_hour(10)), redis.token_bucket("a", Quota::per_hour(10)));
-    let _answers = (log.decided(b"k", 1).await, bucket.decided(b"k", 1).await);
-    // No request carries a time of this process: every argument of a call is the same the next time.
-    let _limit: String = raw.ask("CONFIG SET slowlog-log-slower-than 0").await;
-    for _ in 0..2 {
-        let _answers = (log.decided(b"k", 1).await, bucket.decided(b"k", 1).await);
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-    let _limit: String = raw.ask("CONFIG SET slowlog-log-slower-than -1").await;
-    let entries: Vec<(u64, u64, u64, Vec<Vec<u8>>, String, String)> = raw.ask("SLOWLOG GET 100").await;
-    let mut calls: Vec<_> = entries.into_iter().map(|entry| entry.3).filter(|call| call[0] == b"EVALSHA").collect();
-    calls.sort();
-    assert_eq!(calls.len(), 4, "{calls:?}");
-    assert_eq!((&calls[0], &calls[2]), (&calls[1], &calls[3]));
 }
