@@ -62,13 +62,37 @@ impl<E: std::error::Error> Admission<E> {
         Self { timing, on_error, at: 0, verdict: None }
     }
 
-    /// Goes on for as long as answers are there at once. Returns what to wait for, and `None` when all is decided.
+    /// Asks for as long as answers are there at once. Returns what to wait for, and `None` when all is decided.
+    #[inline]
     pub(super) fn run<L>(&mut self, entries: &mut [Entry<'_, L>]) -> Option<L::Deciding>
     where
         L: RateLimiter<Error = E> + Clone,
     {
         if entries.len() > 1 && self.asks_together(entries) {
             return None;
+        }
+        if self.timing == Timing::Before && self.verdict.is_none() {
+            // Nearly all requests end here, or in the first turn.
+            while let Some(Entry { limiter, key, cost, answer }) = entries.get_mut(self.at) {
+                match limiter.decide_now(key.as_bytes(), *cost) {
+                    Some(Ok(decision)) if decision.allowed => *answer = Some(decision),
+                    decided => return self.go_on(entries, decided),
+                }
+                self.at += 1;
+            }
+            return None;
+        }
+        self.go_on(entries, None)
+    }
+
+    /// Goes on with an answer, if there is one, to whatever comes next.
+    #[inline(never)]
+    fn go_on<L>(&mut self, entries: &mut [Entry<'_, L>], answer: Option<Result<Decision, E>>) -> Option<L::Deciding>
+    where
+        L: RateLimiter<Error = E> + Clone,
+    {
+        if let Some(answer) = answer {
+            self.answer(entries, answer);
         }
         loop {
             if self.verdict.is_none()

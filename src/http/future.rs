@@ -52,18 +52,19 @@ pin_project! {
         S: Service<Request<ReqBody>>,
         R: Limits,
     {
-        /// A store is asked. Limiters that answer at once never come here.
+        /// A store is asked. Limiters that answer at once never come here, and have nothing of it in their futures: it is
+        /// boxed, as all that few requests need.
         Deciding {
             #[pin]
             deciding: <R::Limiter as RateLimiter>::Deciding,
-            waiting: Option<Waiting<S, ReqBody, R>>,
+            waiting: Option<Box<Waiting<S, ReqBody, R>>>,
         },
         Running { #[pin] future: S::Future, passed: Passed<R::Limiter>, styles: Styles },
         /// A store is told what the response came to.
         Settling {
             #[pin]
             deciding: <R::Limiter as RateLimiter>::Deciding,
-            settling: Option<Settling<S::Response, S::Error, R::Limiter>>,
+            settling: Option<Box<Settling<S::Response, S::Error, R::Limiter>>>,
         },
         Refused { response: Option<Response<Bytes>> },
     }
@@ -84,7 +85,7 @@ pub(super) enum Passed<L: Clone + 'static> {
     /// What its response tells.
     Told(SmallVec<[Told; 1]>),
     /// What its response says, and then tells.
-    Settle { by_response: ByResponse, entries: Vec<Entry<'static, L>> },
+    Settle(Box<(ByResponse, Vec<Entry<'static, L>>)>),
 }
 
 /// A result that waits until all limits are settled.
@@ -107,7 +108,7 @@ where
     }
 
     pub(super) fn deciding(deciding: <R::Limiter as RateLimiter>::Deciding, waiting: Waiting<S, ReqBody, R>) -> Self {
-        Self::new(State::Deciding { deciding, waiting: Some(waiting) })
+        Self::new(State::Deciding { deciding, waiting: Some(Box::new(waiting)) })
     }
 
     pub(super) fn running(future: S::Future, passed: Passed<R::Limiter>, styles: Styles) -> Self {
@@ -131,8 +132,12 @@ where
         let mut state = self.project().state;
         // Nearly all requests: apart, so that what the others need is not in their way.
         if let StateProj::Running { future, passed: Passed::Told(told), styles } = state.as_mut().project() {
-            let result = ready!(future.poll(cx));
-            return Poll::Ready(result.map(|response| finish::<_, M>(response, *styles, told)));
+            let mut result = ready!(future.poll(cx));
+            if let Ok(response) = &mut result {
+                // Where it is: a response is some hundred bytes to move.
+                headers::write(response.headers_mut(), *styles, told);
+            }
+            return Poll::Ready(result.map(M::inner));
         }
         Self::poll_others(state, cx)
     }
@@ -144,6 +149,7 @@ where
     R: Limits,
     M: Bodies<ResBody>,
 {
+    #[cold]
     #[inline(never)]
     #[allow(clippy::expect_used, reason = "a future must not be polled after it is ready")]
     fn poll_others(
@@ -166,15 +172,15 @@ where
                         Passed::Told(told) => {
                             return Poll::Ready(result.map(|response| finish::<_, M>(response, *styles, told)));
                         }
-                        Passed::Settle { by_response, entries } => {
-                            let (by_response, entries) = (by_response.clone(), mem::take(entries));
+                        Passed::Settle(settle) => {
+                            let (by_response, entries) = (settle.0.clone(), mem::take(&mut settle.1));
                             Settling { result, styles: *styles, by_response, entries, at: 0 }
                         }
                     }
                 }
                 StateProj::Settling { deciding, settling } => {
                     let answer = ready!(deciding.poll(cx));
-                    let mut settling = settling.take().expect(DONE);
+                    let mut settling = *settling.take().expect(DONE);
                     settling.answer(answer);
                     settling
                 }
@@ -183,7 +189,7 @@ where
                 }
             };
             match settling.run() {
-                Some(deciding) => state.set(State::Settling { deciding, settling: Some(settling) }),
+                Some(deciding) => state.set(State::Settling { deciding, settling: Some(Box::new(settling)) }),
                 None => {
                     let Settling { result, styles, entries, .. } = settling;
                     return Poll::Ready(

@@ -102,6 +102,7 @@ pub(super) enum Conclusion<L: Clone + 'static> {
 }
 
 /// What becomes of a request on which all is decided.
+#[inline]
 pub(super) fn conclude<'a, ReqBody, L, E>(
     request: &mut Request<ReqBody>,
     entries: &mut E,
@@ -112,26 +113,39 @@ where
     L: RateLimiter + Clone,
     E: Default + Deref<Target = [Entry<'a, L>]> + IntoIterator<Item = Entry<'a, L>>,
 {
-    let refusal = match &verdict {
-        Verdict::Pass => {
-            if options.inserts_decision
-                && let Some(tightest) = entries.iter().filter_map(|entry| entry.answer).min_by_key(tightness)
-            {
-                request.extensions_mut().insert(tightest);
-            }
-            return Conclusion::Pass(match &options.by_response {
-                None => Passed::Told(headers::told(entries, options.styles)),
-                Some(by_response) => {
-                    let entries = mem::take(entries).into_iter().map(Entry::into_owned).collect();
-                    Passed::Settle { by_response: by_response.clone(), entries }
-                }
-            });
+    if !matches!(verdict, Verdict::Pass) {
+        return Conclusion::Refuse(refused(request, entries, &verdict, options));
+    }
+    if options.inserts_decision
+        && let Some(tightest) = entries.iter().filter_map(|entry| entry.answer).min_by_key(tightness)
+    {
+        request.extensions_mut().insert(tightest);
+    }
+    Conclusion::Pass(match &options.by_response {
+        None => Passed::Told(headers::told(entries, options.styles)),
+        Some(by_response) => {
+            let entries = mem::take(entries).into_iter().map(Entry::into_owned).collect();
+            Passed::Settle(Box::new((by_response.clone(), entries)))
         }
+    })
+}
+
+/// The response to a request that the limits do not let pass.
+#[cold]
+fn refused<ReqBody, L: RateLimiter + Clone>(
+    request: &Request<ReqBody>,
+    entries: &[Entry<'_, L>],
+    verdict: &Verdict<L::Error>,
+    options: &Options,
+) -> Response<Bytes> {
+    let refusal = match verdict {
         Verdict::Refused(by) => Refusal::limited(entries.get(*by).and_then(|entry| entry.answer)),
         Verdict::Failed(error) => Refusal::unavailable(error),
+        // Nobody asks.
+        Verdict::Pass => Refusal::limited(None),
     };
     let limits = headers::told(entries, options.styles);
-    Conclusion::Refuse(refuse(options, &RequestHead::of(request), &refusal, &limits))
+    refuse(options, &RequestHead::of(request), &refusal, &limits)
 }
 
 /// The response to a request that may not pass.

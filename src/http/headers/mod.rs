@@ -98,27 +98,38 @@ pub(super) struct Told {
     limit: u64,
     remaining: u64,
     allowed: bool,
-    /// Seconds until one permit more would pass than now, and until the bucket is full.
+    /// Seconds until one permit more would pass than now. 0 where no style tells it.
     more: u64,
+    /// Seconds until the bucket is full.
     full: u64,
-    /// By what quota.
+    /// By what quota. 0 in 0 s where no style tells it.
     window: Window,
     /// Where it is not as many as the quota counts.
     burst: Option<NonZeroU64>,
 }
 
 impl Told {
-    pub(super) fn new(decision: &Decision, quota: &Quota, refill: Refill) -> Self {
-        Self {
+    pub(super) fn new(decision: &Decision, by: impl FnOnce() -> (Quota, Refill), styles: Styles) -> Self {
+        let mut told = Self {
             policy: decision.policy,
             limit: decision.limit,
             remaining: decision.remaining,
             allowed: decision.allowed,
-            more: whole_seconds(until_more(decision, quota, refill)),
+            more: 0,
             full: whole_seconds(decision.reset_after),
-            window: Window::of(quota),
-            burst: NonZeroU64::new(quota.burst_size()).filter(|burst| burst.get() != quota.count()),
+            window: Window { permits: 0, seconds: 0 },
+            burst: None,
+        };
+        // It takes divisions to say in words what a quota is.
+        if styles.draft || styles.rate_limit {
+            let (quota, refill) = by();
+            told.more = whole_seconds(until_more(decision, &quota, refill));
+            if styles.draft {
+                told.window = Window::of(&quota);
+                told.burst = NonZeroU64::new(quota.burst_size()).filter(|burst| burst.get() != quota.count());
+            }
         }
+        told
     }
 
     /// Orders limits by how little they leave; see [`tightness`](super::admission::tightness).
@@ -133,8 +144,8 @@ pub(super) fn told<L: RateLimiter + Clone>(entries: &[Entry<'_, L>], styles: Sty
         return SmallVec::new();
     }
     let told = |entry: &Entry<'_, L>| {
-        let limiter = &entry.limiter;
-        Some(Told::new(entry.answer.as_ref()?, &limiter.policy().quota, limiter.refill()))
+        let by = || (entry.limiter.policy().quota, entry.limiter.refill());
+        Some(Told::new(entry.answer.as_ref()?, by, styles))
     };
     entries.iter().filter_map(told).collect()
 }

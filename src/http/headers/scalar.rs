@@ -1,6 +1,6 @@
 //! Styles with three fields of one number each.
 
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::Told;
 
@@ -31,7 +31,25 @@ pub(super) fn write(headers: &mut HeaderMap, fields: &Fields, told: &Told, reset
     {
         return;
     }
-    headers.insert(&fields.limit, told.limit.into());
-    headers.insert(&fields.remaining, told.remaining.into());
-    headers.insert(&fields.reset, reset.into());
+    headers.insert(&fields.limit, decimal(told.limit));
+    headers.insert(&fields.remaining, decimal(told.remaining));
+    headers.insert(&fields.reset, decimal(reset));
+}
+
+/// A number as a value: one allocation of its length. `HeaderValue::from` makes two, as it reserves for the longest number.
+pub(super) fn decimal(mut number: u64) -> HeaderValue {
+    const LONGEST: usize = 20;
+    let mut digits = [0; LONGEST];
+    let mut start = LONGEST;
+    loop {
+        start -= 1;
+        // One digit.
+        digits[start] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    // Digits are visible ASCII.
+    HeaderValue::from_bytes(&digits[start..]).unwrap_or(HeaderValue::from_static("0"))
 }

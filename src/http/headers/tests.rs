@@ -5,9 +5,13 @@ use smallvec::SmallVec;
 use super::*;
 use crate::{Limiter, ManualClock, Quota, http::admission::left_behind};
 
+fn every_style() -> Styles {
+    [HeaderStyle::Draft, HeaderStyle::RateLimit, HeaderStyle::XRateLimit].into_iter().collect()
+}
+
 /// A limit of which that was said last.
 fn told(limiter: &Limiter, decision: Decision) -> Told {
-    Told::new(&decision, &limiter.default_scope().quota(), Refill::Steady)
+    Told::new(&decision, || (limiter.default_scope().quota(), Refill::Steady), every_style())
 }
 
 /// A limit that was asked `count` times for one permit.
@@ -129,10 +133,40 @@ fn hidden_headers_are_not_written() {
 fn of_a_window_nothing_is_said_to_be_back_before_it_is() {
     let quota = Quota::per_minute(60);
     let minute = Duration::from_secs(60);
-    let window = |decision| draft(Told::new(&decision, &quota, Refill::Window)).1;
+    let window = |decision| draft(Told::new(&decision, || (quota, Refill::Window), every_style())).1;
     assert_eq!(window(Decision::allow(60, 60, Duration::ZERO)), r#""default";r=60;t=0"#);
     assert_eq!(window(Decision::allow(60, 20, minute)), r#""default";r=20;t=60"#);
     let wait = Duration::from_millis(12_345);
     assert_eq!(window(Decision::refuse(60, 0, minute, Some(wait))), r#""default";r=0;t=13"#);
     assert_eq!(window(Decision::refuse(60, 7, minute, None)), r#""default";r=7;t=60"#);
+}
+
+#[test]
+fn what_a_style_does_not_tell_is_not_worked_out_and_what_it_tells_does_not_depend_on_others() {
+    let limiter = at_rest(Quota::per_minute(60).burst(70));
+    let decision = limiter.check_n("", 3);
+    let all = [HeaderStyle::Draft, HeaderStyle::RateLimit, HeaderStyle::XRateLimit];
+    let together = headers(&all, &[told(&limiter, decision)]);
+    for style in all {
+        let styles = [style].into_iter().collect();
+        let alone = headers(&[style], &[Told::new(&decision, || (limiter.default_scope().quota(), Refill::Steady), styles)]);
+        assert!(alone.len() >= 2);
+        for (name, value) in &alone {
+            assert_eq!(together[name], value, "{name}");
+        }
+    }
+    let nobody = || panic!("no field tells of the quota");
+    let _told = Told::new(&decision, nobody, [HeaderStyle::XRateLimit].into_iter().collect());
+}
+
+#[test]
+fn numbers_of_any_length_are_written_in_full() {
+    for number in [0, 1, 9, 10, 99, 100, 12_345_678_909, u64::MAX - 1, u64::MAX] {
+        assert_eq!(scalar::decimal(number), number.to_string());
+    }
+    for power in 0..20 {
+        let number = 10_u64.pow(power);
+        assert_eq!(scalar::decimal(number), number.to_string());
+        assert_eq!(scalar::decimal(number - 1), (number - 1).to_string());
+    }
 }

@@ -45,6 +45,7 @@ where
     F: Fn(&T) -> A,
     A: Into<Option<IpAddr>>,
 {
+    #[inline]
     fn peer_addr(&self, extensions: &Extensions) -> Option<IpAddr> {
         extensions.get().and_then(|extension| (self.read)(extension).into())
     }
@@ -148,6 +149,7 @@ impl<S: PeerSource> ClientAddr<S> {
 }
 
 impl<S: PeerSource> KeyExtractor for ClientAddr<S> {
+    #[inline]
     fn extract(&self, head: &RequestHead<'_>, key: &mut KeyWriter) -> Result<(), KeyError> {
         match self.client(head).ok_or(KeyError::NoPeerAddr)? {
             IpAddr::V4(addr) => key.write(addr.octets()),

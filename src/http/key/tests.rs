@@ -244,12 +244,40 @@ fn a_network_that_is_none_is_named() {
     assert_eq!(client(mapped, ForwardedHeader::XForwardedFor, "10.1.2.3", &["192.0.2.1"]).to_string(), "192.0.2.1");
 }
 
+/// What is written to a key: bytes, or a part of several writes.
+fn writes() -> impl Strategy<Value = Vec<(bool, Vec<u8>)>> {
+    prop::collection::vec((any::<bool>(), prop::collection::vec(any::<u8>(), 0..50)), 0..8)
+}
+
 /// Bytes that mean something, that do not, and that are no ASCII.
 fn bytes_of_values() -> impl Strategy<Value = u8> {
     prop_oneof![prop::sample::select(b"\"\\,;=[]:._ for1".as_slice()), 0x20_u8..0x7f, 0x80_u8..=0xff]
 }
 
 proptest! {
+    #[test]
+    fn a_key_is_what_was_written_to_it_however_long_it_gets(writes in writes()) {
+        let (mut key, mut expected) = (KeyWriter::new(), Vec::new());
+        for (in_part, bytes) in &writes {
+            if *in_part {
+                let part = |key: &mut KeyWriter| {
+                    let (one, other) = bytes.split_at(bytes.len() / 2);
+                    key.write(one);
+                    key.write(other);
+                    Ok::<_, KeyError>(())
+                };
+                prop_assert_eq!(key.part(part), Ok(()));
+                expected.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+            } else {
+                key.write(bytes);
+            }
+            expected.extend_from_slice(bytes);
+            prop_assert_eq!(key.as_bytes(), &expected[..]);
+        }
+        let clone = key.clone();
+        prop_assert_eq!(clone.as_bytes(), &expected[..]);
+    }
+
     #[test]
     fn malformed_values_of_headers_never_panic(
         lines in prop::collection::vec(prop::collection::vec(bytes_of_values(), 0..40), 0..4),
