@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use peerlimit::{Limiter, ManualClock, Quota, Wait, WaitError};
+use peerlimit::{Limiter, ManualClock, Quota, Scope, Wait, WaitError};
 use tokio::task::{JoinSet, yield_now};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -213,4 +213,31 @@ async fn sixteen_tasks_at_cost_ten_never_pass_more_than_the_burst_and_the_rate()
         clock.advance(SECOND);
     }
     assert!(passed.load(Relaxed) >= 17_900, "{} passed in three minutes", passed.load(Relaxed));
+}
+
+#[tokio::test]
+async fn who_waits_for_days_passes_within_a_second_once_permits_are_there() {
+    let (limiter, clock) = limiter(Quota::per_day(1));
+    let scope = limiter.scope("scope", Quota::per_day(1));
+    let raise = |scope: &Scope| scope.set_quota(Quota::per_second(100));
+    let reset = |scope: &Scope| scope.reset("key");
+    for (what, help) in [("a raised quota", &raise as &dyn Fn(&Scope)), ("a reset", &reset)] {
+        scope.set_quota(Quota::per_day(1));
+        scope.reset("key");
+        scope.until_ready("key").await.expect("a full bucket");
+        let waiting = scope.clone();
+        let waiter = tokio::spawn(async move { waiting.until_ready("key").await });
+        for _ in 0..20 {
+            clock.advance(SECOND);
+            yield_now().await;
+        }
+        assert!(!waiter.is_finished(), "{what}");
+        help(&scope);
+        clock.advance(SECOND);
+        for _ in 0..20 {
+            yield_now().await;
+        }
+        assert!(waiter.is_finished(), "{what}");
+        waiter.await.expect("no panic").expect("it passes");
+    }
 }

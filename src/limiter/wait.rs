@@ -62,6 +62,10 @@ pub enum WaitError {
     },
 }
 
+/// How often somebody who waits looks at the bucket, however long it may take: a quota that is raised and permits that are
+/// given back shorten the wait, and wake nobody.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
 impl Scope {
     /// As [`Limiter::until_ready`](super::Limiter::until_ready), in this scope.
     pub async fn until_ready(&self, key: impl AsRef<[u8]>) -> Result<(), WaitError> {
@@ -118,7 +122,8 @@ impl Scope {
             {
                 return Err(WaitError::TooLong { most, retry_after: Some(retry_after) });
             }
-            clock.sleep_until(ready.saturating_add(random_part_of(wait.jitter))).await;
+            let ready = ready.saturating_add(random_part_of(wait.jitter));
+            clock.sleep_until(ready.min(clock.now().saturating_add(LOOK_AGAIN))).await;
         }
     }
 

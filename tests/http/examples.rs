@@ -101,6 +101,22 @@ async fn axum_limits_users_by_their_tier_and_everybody_by_their_address() {
         assert_eq!((status, fields.contains_key("ratelimit")), (200, false), "figures are not behind the limit");
         assert!(figures.contains("\nsearches_total{tier=\"free\"} 6\n"), "{figures}");
     }
+    let of_limiter = async || {
+        let (_, _, figures) = replica.read("/metrics", &[]).await;
+        let counts =
+            |line: &&str| line.starts_with("peerlimit_decisions_total{") && line.contains("outcome=\"refused\"");
+        figures.lines().filter(counts).any(|line| !line.ends_with(" 0"))
+    };
+    // It reports once a second.
+    let mut reports = false;
+    for _ in 0..400 {
+        reports = of_limiter().await;
+        if reports {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(reports, "the limiter reports nothing");
     assert_eq!(replica.end(), "closed\n");
 }
 

@@ -149,7 +149,8 @@ fn what_a_style_does_not_tell_is_not_worked_out_and_what_it_tells_does_not_depen
     let together = headers(&all, &[told(&limiter, decision)]);
     for style in all {
         let styles = [style].into_iter().collect();
-        let alone = headers(&[style], &[Told::new(&decision, || (limiter.default_scope().quota(), Refill::Steady), styles)]);
+        let alone =
+            headers(&[style], &[Told::new(&decision, || (limiter.default_scope().quota(), Refill::Steady), styles)]);
         assert!(alone.len() >= 2);
         for (name, value) in &alone {
             assert_eq!(together[name], value, "{name}");
