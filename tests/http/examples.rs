@@ -4,6 +4,7 @@ use std::{
     env::{consts::EXE_SUFFIX, current_exe},
     io::{BufRead as _, BufReader, Read as _},
     process::{Child, ChildStdout, Command, Stdio},
+    time::Duration,
 };
 
 use bytes::Bytes;
