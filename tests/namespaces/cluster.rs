@@ -1,15 +1,11 @@
 //! Processes on two hosts that share one limit, and load for them.
 
-use std::{
-    env,
-    ops::Range,
-    process::Stdio,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::{ops::Range, process::Stdio, sync::MutexGuard};
 
 use crate::{
     host::Host,
     node_process::{self, Load, Node, eventually},
+    turn::{or_skipped, turn},
 };
 
 pub(crate) const RATE: f64 = 100.0;
@@ -30,9 +26,6 @@ const KEY: &str = "hot";
 /// Rounds of load after which a condition counts as not met: some 30 s.
 const MAX_ROUNDS: usize = 60;
 
-/// Clusters take turns: two at once would measure the scheduler.
-static TURN: Mutex<()> = Mutex::new(());
-
 /// Nodes on two hosts, in the order of the hosts, each of which is told of all. What is in it ends in the order of its
 /// fields.
 pub(crate) struct Cluster {
@@ -46,17 +39,8 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// All nodes see each other and are ready. `None` where this machine has no namespaces and need not have them.
     pub(crate) fn start() -> Option<Self> {
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let hosts = match Host::pair() {
-            Ok(hosts) => hosts,
-            Err(reason) if env::var("PEERLIMIT_REQUIRE_NETNS").is_ok_and(|value| value == "1") => {
-                panic!("no network namespaces: {reason}")
-            }
-            Err(reason) => {
-                eprintln!("skipped: no network namespaces: {reason}");
-                return None;
-            }
-        };
+        let turn = turn();
+        let hosts = or_skipped(Host::pair())?;
         let names: Vec<_> = (0..ALL).map(|index| format!("{index}-0")).collect();
         let nodes = names.iter().enumerate().map(|(index, name)| start_node(&hosts, index, name)).collect();
         let mut cluster = Self { nodes, names, hosts, _turn: turn };

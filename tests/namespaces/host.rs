@@ -1,18 +1,26 @@
-//! Two hosts: network namespaces of this test's own, with a cable between them.
+//! Hosts: network namespaces of this test's own. Here are two with a cable between them; see `switch.rs` for more.
 
 use std::{
     ffi::OsStr,
+    fs,
+    net::IpAddr,
+    path::{Path, PathBuf},
     process::{self, Command},
     sync::atomic::{AtomicU32, Ordering},
+    thread,
 };
 
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
 /// Its end of the cable, in each namespace.
-const CABLE: &str = "cable";
+pub(crate) const CABLE: &str = "cable";
 
 /// A namespace. Dropping it removes it, and the cable with it.
 pub(crate) struct Host {
     namespace: String,
     addr: String,
+    /// What `ip netns exec` puts over `/etc`, if anything. Goes with the namespace.
+    etc: Option<PathBuf>,
 }
 
 impl Host {
@@ -22,9 +30,7 @@ impl Host {
     ///
     /// What cannot be had on this machine. What was made until then is removed.
     pub(crate) fn pair() -> Result<[Self; 2], String> {
-        // Names of this process, and of this call in it.
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("peerlimit-{}-{}", process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let name = new_name();
         let left = Self::create(format!("{name}-a"), "10.77.0.1")?;
         let right = Self::create(format!("{name}-b"), "10.77.0.2")?;
         let ends =
@@ -39,7 +45,12 @@ impl Host {
         Ok([left, right])
     }
 
-    fn create(namespace: String, addr: &str) -> Result<Self, String> {
+    /// A namespace that is connected to nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Host::pair`].
+    pub(crate) fn create(namespace: String, addr: &str) -> Result<Self, String> {
         if let Err(problem) = run(Command::new("ip").args(["netns", "add", &namespace])) {
             // It may be half made, where the system forbids the rest. One that was there before is not ours to remove.
             if !problem.contains("File exists") {
@@ -47,7 +58,11 @@ impl Host {
             }
             return Err(problem);
         }
-        Ok(Self { namespace, addr: addr.to_owned() })
+        Ok(Self { namespace, addr: addr.to_owned(), etc: None })
+    }
+
+    pub(crate) fn namespace(&self) -> &str {
+        &self.namespace
     }
 
     pub(crate) fn addr(&self) -> &str {
@@ -59,6 +74,28 @@ impl Host {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.namespace]).arg(program);
         command
+    }
+
+    /// What its programs find in `/etc/resolv.conf`, which is what the kubelet writes for a pod.
+    pub(crate) fn asks(&mut self, server: IpAddr) -> Result<(), String> {
+        let etc = Path::new("/etc/netns").join(&self.namespace);
+        let domains = "default.svc.cluster.local svc.cluster.local cluster.local";
+        let text = format!("search {domains}\nnameserver {server}\noptions ndots:5\n");
+        let written = fs::create_dir_all(&etc).and_then(|()| fs::write(etc.join("resolv.conf"), text));
+        let problem = written.map_err(|error| format!("{}: {error}", etc.display()));
+        self.etc = Some(etc);
+        problem
+    }
+
+    /// Does something inside, on a thread of its own. Sockets that it makes stay inside, wherever they are used.
+    pub(crate) fn inside<T: Send>(&self, action: impl FnOnce() -> T + Send) -> T {
+        let namespace = fs::File::open(Path::new("/run/netns").join(&self.namespace)).unwrap();
+        let moved = || {
+            use std::os::fd::AsFd as _;
+            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+            action()
+        };
+        thread::scope(|scope| scope.spawn(moved).join().unwrap())
     }
 
     /// From now on what comes over the cable is dropped in silence.
@@ -88,7 +125,12 @@ impl Host {
         rules.lines().filter(|line| line.contains("DROP")).filter_map(packets).sum()
     }
 
-    fn run<'a>(&self, words: impl IntoIterator<Item = &'a str>) -> Result<String, String> {
+    /// Runs a program inside, and returns its output.
+    ///
+    /// # Errors
+    ///
+    /// What the program says where it fails.
+    pub(crate) fn run<'a>(&self, words: impl IntoIterator<Item = &'a str>) -> Result<String, String> {
         let mut words = words.into_iter();
         let program = words.next().expect("a program");
         run(self.command(program).args(words))
@@ -100,11 +142,20 @@ impl Drop for Host {
         if let Err(problem) = run(Command::new("ip").args(["netns", "del", &self.namespace])) {
             eprintln!("left behind: {problem}");
         }
+        if let Some(Err(problem)) = self.etc.as_ref().map(fs::remove_dir_all) {
+            eprintln!("left behind: {:?}: {problem}", self.etc);
+        }
     }
 }
 
+/// A name that no other call has, in this process or another one.
+pub(crate) fn new_name() -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    format!("peerlimit-{}-{}", process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
 /// Its output.
-fn run(command: &mut Command) -> Result<String, String> {
+pub(crate) fn run(command: &mut Command) -> Result<String, String> {
     let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
     if !output.status.success() {
         return Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim()));

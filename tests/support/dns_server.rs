@@ -1,6 +1,7 @@
-//! A DNS server on a loopback port that answers by a script, which the test may change at any time.
+//! A DNS server that answers by a script, which the test may change at any time.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be unwrapped here fails the test")]
+#![allow(dead_code, reason = "each test target uses a part of it")]
 
 use std::{
     collections::HashMap,
@@ -50,7 +51,7 @@ pub(crate) struct DnsServer {
 }
 
 impl DnsServer {
-    /// Starts a server that knows no name.
+    /// Starts a server on loopback that knows no name.
     pub(crate) async fn start() -> Self {
         let (udp, tcp) = loop {
             let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
@@ -59,6 +60,11 @@ impl DnsServer {
                 break (udp, tcp);
             }
         };
+        Self::serve(udp, tcp)
+    }
+
+    /// Starts a server that knows no name, at these sockets. Has to be called in a runtime.
+    pub(crate) fn serve(udp: UdpSocket, tcp: TcpListener) -> Self {
         let address = udp.local_addr().unwrap();
         let script = Arc::new(Mutex::new(Script::default()));
         let mut server = Server::new(Handler(Arc::clone(&script)));

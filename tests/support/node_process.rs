@@ -4,6 +4,7 @@
 
 use std::{
     env::{consts::EXE_SUFFIX, current_exe},
+    fmt::Display,
     io::{BufRead, BufReader, Write},
     path::PathBuf,
     process::{Child, ChildStdin, Command, ExitStatus, Stdio},
@@ -119,7 +120,7 @@ impl Node {
     }
 
     /// Begins to offer `rate` requests of `key` per second. [`Node::offered`] waits for the end.
-    pub(crate) fn offer(&mut self, key: &str, rate: u32, seconds: f64) {
+    pub(crate) fn offer(&mut self, key: &str, rate: impl Display, seconds: f64) {
         self.say(&format!("load {key} {rate} {seconds} {STEP_MS}"));
     }
 
@@ -225,9 +226,9 @@ impl Load {
         self
     }
 
-    /// How many requests fewer were admitted than one central bucket admits that gets the same ones, and is full before
-    /// them. Steps count in whole at their ends.
-    pub(crate) fn short_of_central(&self, rate: f64, burst: f64) -> f64 {
+    /// How many requests one central bucket admits that gets the same ones, and is full before them. Steps count in whole
+    /// at their ends.
+    pub(crate) fn central(&self, rate: f64, burst: f64) -> f64 {
         let (mut tokens, mut central, mut before) = (burst, 0.0, None);
         for step in self.in_order() {
             let since = seconds(step.last_us - before.replace(step.last_us).unwrap_or(step.last_us));
@@ -236,7 +237,12 @@ impl Load {
             tokens -= passed;
             central += passed;
         }
-        (central - self.admitted() as f64).max(0.0)
+        central
+    }
+
+    /// How many requests fewer were admitted than [`Load::central`].
+    pub(crate) fn short_of_central(&self, rate: f64, burst: f64) -> f64 {
+        (self.central(rate, burst) - self.admitted() as f64).max(0.0)
     }
 
     /// By how much the load admitted went above the envelope `burst + rate * t`, over the span `t` in which that is
