@@ -3,7 +3,7 @@
 //! One task, in a fixed order: drain what the engine wants done, publish what users may see, wait for the next input.
 //! Each turn does a bounded amount of work. The clock, not the sleeper, decides what is due.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{io, mem, net::SocketAddr, sync::Arc, time::Duration};
 
 use tokio::{
     sync::{Notify, mpsc, oneshot},
@@ -105,6 +105,7 @@ impl Driver {
         let mut published = Timestamp::ZERO;
         let mut drop_log = DropLog::default();
         let mut discovering = true;
+        let mut crowded = false;
         let mut buffer = vec![0; MAX_DATAGRAM + 1];
 
         let left = loop {
@@ -128,6 +129,10 @@ impl Driver {
                 drop_log.look(self.engine.stats().drops, now);
             }
             self.shared.publish_stats(&self.engine);
+            if mem::take(&mut crowded) {
+                // A socket that stays readable never makes this task wait, and with one thread nobody else would run.
+                tokio::task::yield_now().await;
+            }
 
             let due = self.engine.poll_timeout().saturating_since(now).min(LONGEST_SLEEP);
             let accepting = accept_from <= now;
@@ -154,7 +159,7 @@ impl Driver {
                     let _nobody_waits = done.send(());
                 }
                 Input::Urgent => self.engine.handle_urgent(now),
-                Input::Readable(Ok(())) => self.receive(&mut buffer),
+                Input::Readable(Ok(())) => crowded = self.receive(&mut buffer),
                 Input::Writable(Ok(())) => {}
                 Input::Readable(Err(error)) | Input::Writable(Err(error)) => {
                     tracing::debug!(%error, "UDP socket");
@@ -220,18 +225,20 @@ impl Driver {
         }
     }
 
-    fn receive(&mut self, buffer: &mut [u8]) {
+    /// Takes some datagrams. Returns whether there may be more.
+    fn receive(&mut self, buffer: &mut [u8]) -> bool {
         for _ in 0..DATAGRAMS_PER_TURN {
             match self.sockets.udp.try_recv_from(buffer) {
                 Ok((length, _)) => {
                     let now = self.clock.now();
                     self.engine.handle_datagram(now, &buffer[..length]);
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
                 // An error of an earlier datagram that we sent.
                 Err(error) => tracing::debug!(%error, "cannot receive"),
             }
         }
+        true
     }
 
     /// Returns whether the engine has left.
