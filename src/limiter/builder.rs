@@ -127,9 +127,17 @@ impl Builder {
         self
     }
 
-    /// The address at which peers reach this node. Needed behind NAT, or where there are several networks; port 0
-    /// stands for the bound port. Default: the bound address, or if that is unspecified, the one that the system uses
-    /// towards the outside.
+    /// The address at which peers reach this node, by UDP and by TCP; port 0 stands for the bound port. Default: the bound
+    /// address, or if that is unspecified, the one that the system uses towards the outside: of IPv6 before IPv4 where
+    /// `[::]` is bound.
+    ///
+    /// Needed where that is not the right one: with several networks, or behind NAT. There it is the outer address and
+    /// port, which have to lead here by both protocols, and peers must be such that this node reaches them. From where its
+    /// own datagrams come does not matter; an outer port that changes is of no use. Peers with addresses of one family
+    /// reach nothing of the other: in a cluster of both, bind `[::]` everywhere, or advertise one family everywhere.
+    ///
+    /// An unspecified or multicast address is refused by [`start`](Self::start), and so is none where the system knows no
+    /// way to the outside ([`StartError::AdvertiseUnknown`]).
     pub fn advertise(mut self, addr: SocketAddr) -> Self {
         self.advertise = Some(addr);
         self

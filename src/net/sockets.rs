@@ -98,7 +98,9 @@ fn source_address(from: SocketAddr, to: SocketAddr) -> io::Result<IpAddr> {
     let socket = std::net::UdpSocket::bind(from)?;
     socket.connect(to)?;
     let ip = socket.local_addr()?.ip();
-    if ip.is_unspecified() { Err(io::ErrorKind::AddrNotAvailable.into()) } else { Ok(ip) }
+    // A network may have a router and no prefix. The address of the link alone means nothing on another host.
+    let of_the_link = matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
+    if ip.is_unspecified() || of_the_link { Err(io::ErrorKind::AddrNotAvailable.into()) } else { Ok(ip) }
 }
 
 fn bind_tcp(addr: SocketAddr) -> io::Result<TcpListener> {

@@ -1,5 +1,7 @@
 //! Hosts: network namespaces of this test's own. Here are two with a cable between them; see `switch.rs` for more.
 
+#![allow(dead_code, reason = "each test target uses a part of it")]
+
 use std::{
     ffi::OsStr,
     fs,

@@ -1,8 +1,11 @@
 //! A switch with as many hosts as are wanted, which come and go, and a DNS server for them: the network of a cluster of pods.
 
+#![allow(dead_code, reason = "each test target uses a part of it")]
+
 use std::{
     net::{IpAddr, SocketAddr, TcpListener, UdpSocket},
     process::Command,
+    sync::atomic::{AtomicU32, Ordering},
 };
 
 use tokio::runtime::Runtime;
@@ -21,7 +24,7 @@ const DNS_PORT: u16 = 53;
 /// The network. Hosts that were plugged in must be dropped before it.
 pub(crate) struct Switch {
     host: Host,
-    plugged: u32,
+    plugged: AtomicU32,
 }
 
 /// Of which family a host's addresses are.
@@ -55,7 +58,7 @@ impl Switch {
         host.run(["ip", "addr", "add", &format!("{}/16", DNS[0]), "dev", BRIDGE])?;
         host.run(["ip", "addr", "add", &format!("{}/64", DNS[1]), "dev", BRIDGE, "nodad"])?;
         host.run(["ip", "link", "set", BRIDGE, "up"])?;
-        Ok(Self { host, plugged: 0 })
+        Ok(Self { host, plugged: AtomicU32::new(0) })
     }
 
     /// A host with the addresses of this number, from 1. Where one had them that is gone, it takes its place: the address on the
@@ -64,9 +67,8 @@ impl Switch {
     /// # Errors
     ///
     /// What cannot be had on this machine.
-    pub(crate) fn plug(&mut self, number: u8, families: Families) -> Result<Host, String> {
-        self.plugged += 1;
-        let port = format!("port{}", self.plugged);
+    pub(crate) fn plug(&self, number: u8, families: Families) -> Result<Host, String> {
+        let port = format!("port{}", self.plugged.fetch_add(1, Ordering::Relaxed));
         let addrs = families.addrs(number);
         let mut host = Host::create(format!("{}-pod", new_name()), &addrs[0].0.to_string())?;
         let mac = format!("02:00:00:00:00:{number:02x}");
@@ -99,6 +101,11 @@ impl Switch {
             Families::Both => &DNS[..],
         };
         gateways.iter().try_for_each(|gateway| host.run(["ip", "route", "add", "default", "via", gateway]).map(drop))
+    }
+
+    /// As [`Host::inside`], at the switch, from which all hosts are reached.
+    pub(crate) fn inside<T: Send>(&self, action: impl FnOnce() -> T + Send) -> T {
+        self.host.inside(action)
     }
 
     /// A DNS server for the hosts, which answers in `runtime`, by IPv6 where that is all they have.
