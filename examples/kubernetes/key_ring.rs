@@ -6,7 +6,7 @@ use peerlimit::{Limiter, Secrets};
 use tokio::{fs, time::sleep};
 
 /// The kubelet takes a minute or more to bring a change; this adds little.
-const PERIOD: Duration = Duration::from_secs(5);
+const PERIOD: Duration = Duration::from_secs(1);
 
 /// Hands what the file holds to the limiter, now and whenever it has been replaced, for ever. A file that is gone or wrong is
 /// logged and changes nothing: the secrets at hand still work.

@@ -15,7 +15,7 @@ mod settings;
 
 use std::{
     error::Error,
-    io::{IsTerminal as _, stdout},
+    io::{self, IsTerminal as _, stdout},
     process::ExitCode,
     sync::{
         Arc,
@@ -29,12 +29,7 @@ use peerlimit::{
     DnsDiscoverer, Limiter, Secrets,
     http::{RateLimitLayer, key},
 };
-use tokio::{
-    net::TcpListener,
-    signal::unix::{Signal, SignalKind, signal},
-    sync::watch,
-    time::timeout,
-};
+use tokio::{net::TcpListener, signal, sync::watch, time::timeout};
 use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 
 use settings::Settings;
@@ -62,7 +57,7 @@ async fn main() -> ExitCode {
 async fn run() -> Result<(), Box<dyn Error>> {
     let settings = Settings::from_env()?;
     // Before anything else: a signal that comes early must not be lost, nor be the crash that it is by default.
-    let mut terminate = signal(SignalKind::terminate())?;
+    let end = told_to_end()?;
     // Before the limiter, so that it counts from the start.
     let figures = admin::Figures::install()?;
     let limiter = start(&settings).await?;
@@ -79,7 +74,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
     let serving = axum::serve(listener, service(&limiter)).with_graceful_shutdown(until(stopped)).into_future();
     let serving = tokio::spawn(serving);
 
-    received(&mut terminate).await;
+    end.await;
     tracing::info!("was told to end; requests under way are answered");
     leaving.store(true, Ordering::Relaxed);
     stop.send_replace(true);
@@ -123,10 +118,17 @@ async fn until(mut stopped: watch::Receiver<bool>) {
     let _stopped_or_gone = stopped.wait_for(|stopped| *stopped).await;
 }
 
-/// SIGTERM, or Ctrl-C where a person runs this.
-async fn received(terminate: &mut Signal) {
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = tokio::signal::ctrl_c() => {}
-    }
+/// SIGTERM, or Ctrl-C where a person runs this. Listens from the call on.
+fn told_to_end() -> io::Result<impl Future<Output = ()>> {
+    #[cfg(unix)]
+    let mut terminate = signal::unix::signal(signal::unix::SignalKind::terminate())?;
+    Ok(async move {
+        #[cfg(unix)]
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = signal::ctrl_c() => {}
+        }
+        #[cfg(not(unix))]
+        let _received = signal::ctrl_c().await;
+    })
 }
