@@ -27,7 +27,7 @@ pub(crate) enum Command {
     Add {},
 }
 
-/// Why a command was not carried out. Nothing was changed.
+/// Why a command was not carried out. Nothing was changed, but a node that could not be started stays, and is down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refused {
     #[error("rate is {0}, must be at most {MOST_LOAD}")]

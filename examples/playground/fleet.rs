@@ -63,12 +63,19 @@ impl Fleet {
         Self { quota, network: Network::new(), nodes: Vec::new(), alone: Arc::default(), relays: JoinSet::new() }
     }
 
-    /// Adds a node under a load of `rate` requests per second, and starts it.
-    pub(crate) async fn add(&mut self, rate: u32) -> Result<(), Box<dyn Error + Send + Sync>> {
-        let addr = self.network.add_host(&mut self.relays).await?;
-        let traffic = Arc::new(Traffic { rate: rate.into(), ..Traffic::default() });
-        self.nodes.push(Node { addr, traffic, life: None, lives: 0 });
-        self.start(self.nodes.len() - 1).await
+    /// Adds nodes under a load of `rate` requests per second each, and starts them. All of them are on the list of
+    /// peers before the first one starts, as they would be in a configuration.
+    pub(crate) async fn add(&mut self, count: u8, rate: u32) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let first = self.nodes.len();
+        for _ in 0..count {
+            let addr = self.network.add_host(&mut self.relays).await?;
+            let traffic = Arc::new(Traffic { rate: rate.into(), ..Traffic::default() });
+            self.nodes.push(Node { addr, traffic, life: None, lives: 0 });
+        }
+        for index in first..self.nodes.len() {
+            self.start(index).await?;
+        }
+        Ok(())
     }
 
     /// Starts a node that is down.

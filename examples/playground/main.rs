@@ -75,9 +75,7 @@ async fn run(args: Args) -> Result<(), Box<dyn Error + Send + Sync>> {
         .await
         .map_err(|error| format!("port {} of the page: {error}; --port takes another", args.port))?;
     let mut fleet = Fleet::new(quota);
-    for _ in 0..args.nodes {
-        fleet.add(args.load).await?;
-    }
+    fleet.add(args.nodes, args.load).await?;
 
     let mut out = io::stdout();
     writeln!(out, "Open http://{} in a browser. Ctrl-C ends it.", listener.local_addr()?)?;

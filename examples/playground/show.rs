@@ -134,7 +134,7 @@ impl Show {
             Command::Add {} => {
                 // As much as the one before, so that the newcomer shows.
                 let rate = self.fleet.nodes.last().map_or(0, |node| node.traffic.rate.load(Relaxed));
-                let added = self.fleet.add(rate).await;
+                let added = self.fleet.add(1, rate).await;
                 self.tell_start(self.fleet.nodes.len(), "added", added.map_err(|error| error.to_string()))?;
             }
         }

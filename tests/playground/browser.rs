@@ -31,7 +31,8 @@ impl Browser {
         let driver = Driver::start();
         let http = Http::new(&driver.addr);
         // There is no sandbox for root, which tests in containers often are; the one page opened is ours.
-        let args = ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--window-size=1280,900"];
+        let args =
+            ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--window-size=1280,900"];
         let wanted = json!({ "capabilities": { "alwaysMatch": {
             "browserName": "chrome",
             "goog:chromeOptions": { "args": args },

@@ -4,11 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use super::{
-    browser::key,
-    driver::is_installed,
-    page::Page,
-};
+use super::{browser::key, driver::is_installed, page::Page};
 
 /// What has the focus, and whether one sees that.
 const FOCUSED: &str = "

@@ -67,7 +67,8 @@ async fn half_of_all_datagrams_may_be_lost() {
     }
     let page = Page::open(&["--nodes", "3"]).await;
     page.settles("#sum", 0.85 * QUOTA, 1.15 * QUOTA).await;
-    let script = "const slider = document.querySelector('#loss'); slider.value = 10; slider.dispatchEvent(new Event('input'));";
+    let script =
+        "const slider = document.querySelector('#loss'); slider.value = 10; slider.dispatchEvent(new Event('input'));";
     page.browser.run(script, serde_json::json!([])).await;
     page.says("#loss-value", "half", |text| text == "50 %").await;
     page.says("#datagrams-now", "that some are lost", |text| !text.contains(" 0 do not")).await;

@@ -11,14 +11,14 @@ use super::{
 
 /// Time between two looks.
 const LOOK: Duration = Duration::from_millis(100);
-/// Looks in a row that have to agree: a second and a half, longer than what a rate is taken over.
-const STEADY: usize = 15;
+/// Looks in a row that have to agree: more than a second, which is what a rate is taken over.
+const STEADY: usize = 11;
 
 /// A playground, and a browser that has its page open.
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) browser: Browser,
-    pub(crate) playground: Playground,
+    _playground: Playground,
 }
 
 impl Page {
@@ -26,16 +26,18 @@ impl Page {
         let playground = Playground::start(args).await;
         let browser = Browser::open().await;
         browser.go(&format!("http://{}/", playground.addr)).await;
-        Self { browser, playground }
+        Self { browser, _playground: playground }
     }
 
+    /// What stands there; nothing where there is no such element.
     pub(crate) async fn text(&self, selector: &str) -> String {
-        let text = self.browser.run("return document.querySelector(arguments[0])?.textContent", json!([selector])).await;
-        text.as_str().unwrap_or_else(|| panic!("there is no {selector}")).to_owned()
+        let text =
+            self.browser.run("return document.querySelector(arguments[0])?.textContent", json!([selector])).await;
+        text.as_str().unwrap_or_default().to_owned()
     }
 
     /// The number that stands there first, if any.
-    pub(crate) async fn number(&self, selector: &str) -> Option<f64> {
+    async fn number(&self, selector: &str) -> Option<f64> {
         let text = self.text(selector).await;
         let digits = text.trim_start().split(|char: char| !char.is_ascii_digit() && char != '.').next();
         digits.and_then(|digits| digits.parse().ok())

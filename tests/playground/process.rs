@@ -8,10 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// Only one at a time: they measure time on few processors.
-static ALONE: Mutex<()> = Mutex::const_new(());
+/// At most two at a time: they keep real time, on few processors.
+static ROOM: Semaphore = Semaphore::const_new(2);
 /// How long anything may take.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -33,20 +33,20 @@ pub(crate) struct Playground {
     child: Child,
     /// Host and port of its page.
     pub(crate) addr: String,
-    _alone: MutexGuard<'static, ()>,
+    _room: SemaphorePermit<'static>,
 }
 
 impl Playground {
     /// Starts it on a free port with further `args`.
     pub(crate) async fn start(args: &[&str]) -> Self {
-        let alone = ALONE.lock().await;
+        let room = ROOM.acquire().await.unwrap();
         let mut command = Command::new(binary());
         let mut child = command.args(["--port", "0"]).args(args).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let addr = line.strip_prefix("Open http://").and_then(|rest| rest.split(' ').next());
         let addr = addr.unwrap_or_else(|| panic!("the playground began with {line:?}")).to_owned();
-        Self { child, addr, _alone: alone }
+        Self { child, addr, _room: room }
     }
 
     /// Sends a signal by its name.

@@ -46,7 +46,8 @@ async fn pages_of_others_can_ask_for_nothing() {
     let (status, _) = http.send("POST", "/command", &[("content-type", "text/plain")], cut()).await;
     assert_eq!(status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
     // What it asks first.
-    let (status, _) = http.send("OPTIONS", "/command", &[("access-control-request-method", "POST")], String::new()).await;
+    let (status, _) =
+        http.send("OPTIONS", "/command", &[("access-control-request-method", "POST")], String::new()).await;
     assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED);
     // A foreign name that leads to loopback.
     let foreign = [("host", "rebound.example"), ("content-type", "application/json")];

@@ -169,7 +169,7 @@ class Frame {
 
   fillHatched() {
     const { ctx } = this;
-    ctx.globalAlpha = 0.55;
+    ctx.globalAlpha = 0.78;
     ctx.fillStyle = this.palette.surface;
     ctx.fill();
     ctx.globalAlpha = 1;
@@ -250,7 +250,9 @@ export function drawAdmitted(frame) {
     if (seam) drawSeam(frame, seam);
   });
   frame.happened(2);
+  if (last.cut && seam) nameHalves(frame, seam.at(-1), sums.at(-1));
 
+  halo(frame, quota);
   frame.grid(quota, `${quota}/s`, { color: palette.ink, ink: palette.ink, width: 2 });
   frame.text('quota', box.left - 8, frame.y(quota) - 15, { align: 'right', color: palette.ink, weight: '600' });
   frame.times();
@@ -269,6 +271,29 @@ function drawSeam(frame, seam) {
     ctx.stroke();
   }
   ctx.setLineDash([]);
+}
+
+/** Sets the line of the quota off from what it crosses. */
+function halo({ ctx, box, palette, y }, quota) {
+  ctx.fillStyle = palette.surface;
+  ctx.fillRect(box.left, Math.round(y(quota)) - 3, box.right - box.left, 6);
+}
+
+/** Says which half is which, where there is room. */
+function nameHalves(frame, seam, sum) {
+  const { ctx, box, palette } = frame;
+  for (const [name, from, to] of [['half A', 0, seam], ['half B', seam, sum]]) {
+    const [bottom, top] = [frame.y(from), frame.y(to)];
+    if (bottom - top < 34) continue;
+    const y = (bottom + top) / 2;
+    ctx.font = `600 ${FONT}`;
+    const width = ctx.measureText(name).width + 14;
+    ctx.fillStyle = palette.surface;
+    ctx.beginPath();
+    ctx.roundRect(box.right - width - 8, y - 11, width, 22, 6);
+    ctx.fill();
+    frame.text(name, box.right - 8 - width / 2, y, { align: 'center', color: palette.ink, weight: '600' });
+  }
 }
 
 function drawLines(frame, field, options) {

@@ -5,7 +5,7 @@ export const WINDOW_S = 30;
 /** Over which a rate is taken. */
 const RATE_MS = 1000;
 /** Below which there is no telling. */
-const LEAST_MS = 300;
+const LEAST_MS = 900;
 
 export class History {
   /** Oldest first: `{ at, cut, admitted, offered, level, members, datagrams }`, where lists are by node. */

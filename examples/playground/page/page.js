@@ -252,7 +252,7 @@ function showFigures(state, now) {
   const { delivered, missing } = now.datagrams;
   set(byId('datagrams-now'), `Now ${Math.round(delivered)} arrive, ${Math.round(missing)} do not.`);
   label('admitted', `Admitted per second, by node: ${Math.round(sum)} in all, quota ${state.rate}`);
-  label('levels', `Bucket level, as each node believes it: ${span(levels)} of ${state.burst}`);
+  label('levels', `Permits each node believes left: ${span(levels)} of ${state.burst}`);
   label('members', `Members each node sees: ${span(members)}`);
   label('datagrams', `Datagrams per second: ${Math.round(delivered)} arrive, ${Math.round(missing)} do not`);
 }
