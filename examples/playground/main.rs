@@ -83,13 +83,15 @@ async fn run(args: Args) -> Result<(), Box<dyn Error + Send + Sync>> {
 
     let (show, remote) = Show::new(fleet, quota);
     let (end, ended) = oneshot::channel::<()>();
-    let show = tokio::spawn(show.run(async {
+    let mut show = tokio::spawn(show.run(async {
         // Dropped is as good as told.
         let _either_way = ended.await;
     }));
     tokio::select! {
         served = async { axum::serve(listener, server::router(remote)).await } => served?,
         asked = end_asked() => asked?,
+        // It does not end before it is told to, unless something is wrong.
+        broken = &mut show => return Ok(broken??),
     }
     drop(end);
     show.await??;

@@ -211,8 +211,8 @@ export function drawAdmitted(frame) {
   const sums = points.map((point) => total(point.admitted));
   frame.scale(Math.max(quota * 1.55, Math.max(...sums) * 1.08), { left: 64, head: 44 });
 
-  const step = Math.max(1, Math.ceil(frame.top / quota / 6));
-  for (let times = 1 + step; times * quota <= frame.top; times += step) frame.grid(times * quota, `${times} ×`);
+  const step = Math.max(1, niceTick(frame.top / quota / 6));
+  for (let times = Math.max(2, step); times * quota <= frame.top; times += step) frame.grid(times * quota, `${times} ×`);
   frame.grid(0, '0');
 
   let lower = points.map(() => 0);

@@ -14,6 +14,10 @@ const BEHIND_MS = 200;
 /** How long a slider stays where it was put, whatever older states say. */
 const HELD_MS = 1200;
 const NEWS_MS = 6000;
+/** When what came of something is told, after it happened: a cut shows in a second, a member is missed after some more. */
+const OUTCOME_MS = 4000;
+/** Time between two pictures for those who want no motion. */
+const STILL_MS = 1000;
 /** States that are older than the last one by more are of another playground at the same port. */
 const STARTED_ANEW_MS = 60_000;
 
@@ -262,13 +266,20 @@ function label(id, text) {
 }
 
 let told = null;
+let outcomeAt = Infinity;
 /** Says what has happened since the last time. What was before the page was opened is no news. */
 function showHappened(state) {
   const latest = state.happened.at(-1)?.at_ms ?? 0;
   if (told === null || latest < told) told = latest;
   const news = state.happened.filter(({ at_ms: at }) => at > told).map(({ text }) => text);
   told = latest;
-  if (news.length > 0) tell(`${news.join(', ')}.`.replace(/^./, (first) => first.toUpperCase()));
+  if (news.length > 0) {
+    tell(`${news.join(', ')}.`.replace(/^./, (first) => first.toUpperCase()));
+    outcomeAt = performance.now() + OUTCOME_MS;
+  } else if (performance.now() >= outcomeAt) {
+    outcomeAt = Infinity;
+    tell(`Now ${byId('sum').textContent} per second, ${byId('ratio').textContent} × the quota.`);
+  }
 }
 
 // States.
@@ -276,6 +287,7 @@ function showHappened(state) {
 /** By how much this page's clock is ahead of the playground's, at the least delay that was seen. */
 let ahead = Infinity;
 let figuresAt = -Infinity;
+let drawnAt = -Infinity;
 
 /** Returns whether the state is news. */
 function take(state) {
@@ -298,7 +310,10 @@ source.addEventListener('message', ({ data }) => {
     figuresAt = now;
     showHappened(state);
     showFigures(state, history.now);
-    if (still.matches) draw(state.at_ms);
+  }
+  if (still.matches && now - drawnAt >= STILL_MS) {
+    drawnAt = now;
+    draw(state.at_ms);
   }
 });
 source.addEventListener('error', () => link('lost', 'the playground has gone; waiting for it'));
@@ -313,7 +328,7 @@ function draw(at) {
   charts.forEach((chart) => chart.draw(view));
 }
 
-/** Charts glide with the screen; for those who want no motion they are drawn with the figures instead. */
+/** Charts glide with the screen; for those who want no motion they are drawn once a second instead. */
 function glide() {
   if (history.now && !still.matches) draw(Math.min(performance.now() - ahead - BEHIND_MS, history.last.at_ms));
   requestAnimationFrame(glide);
