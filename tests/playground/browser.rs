@@ -1,4 +1,4 @@
-//! A headless Chromium, driven by WebDriver (W3C).
+//! A headless Chromium, driven over the W3C protocol for that.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::{driver::Driver, http::Http};
 /// By this an element is named in JSON.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
-/// Keys of which WebDriver knows no character.
+/// Keys that have no character, as the protocol writes them.
 pub(crate) mod key {
     pub(crate) const TAB: &str = "\u{e004}";
     pub(crate) const SHIFT: &str = "\u{e008}";

@@ -13,6 +13,8 @@ use std::{
 const REQUIRE: &str = "PEERLIMIT_REQUIRE_BROWSER";
 /// How long the driver may take to end its browsers and itself.
 const LAST: Duration = Duration::from_secs(5);
+/// How often a start is tried. A driver takes a free port of IPv4, then the same one of IPv6, and ends where that is taken.
+const TRIES: u32 = 5;
 
 /// Whether there is a browser to drive. Else says so: the test that asked is skipped then, or fails where one is
 /// required.
@@ -36,17 +38,30 @@ pub(crate) struct Driver {
 
 impl Driver {
     pub(crate) fn start() -> Self {
+        let mut said = Vec::new();
+        (0..TRIES).find_map(|_| Self::try_start(&mut said)).unwrap_or_else(|| panic!("no chromedriver: {said:#?}"))
+    }
+
+    /// `None` where it ends at once; it has `said` why then.
+    fn try_start(said: &mut Vec<String>) -> Option<Self> {
         let mut command = Command::new("chromedriver");
         let mut child = command.arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
         let port = lines.find_map(|line| {
-            let port = line.strip_prefix("ChromeDriver was started successfully on port ")?.trim_end_matches('.');
-            port.parse::<u16>().ok()
+            let port = line
+                .strip_prefix("ChromeDriver was started successfully on port ")
+                .map(|rest| rest.trim_end_matches('.'));
+            said.push(line.clone());
+            port?.parse::<u16>().ok()
         });
-        let port = port.expect("chromedriver says its port");
+        let Some(port) = port else {
+            // Its output has ended, and so does the process.
+            child.wait().unwrap();
+            return None;
+        };
         // It must not wait for somebody to read what else it says.
         thread::spawn(move || lines.for_each(drop));
-        Self { child, addr: format!("127.0.0.1:{port}") }
+        Some(Self { child, addr: format!("127.0.0.1:{port}") })
     }
 
     /// Asks it to end its browsers, which it does not do when it is killed.

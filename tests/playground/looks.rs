@@ -18,7 +18,9 @@ const FAULTS: &str = "
         if (right > width + 0.5 || left < -0.5) faults.push(`${element.tagName} ${element.id || element.className} from ${left} to ${right}`);
     }
     for (const canvas of document.querySelectorAll('canvas')) {
-        const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+        const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext('2d', { willReadFrequently: true });
+        copy.drawImage(canvas, 0, 0);
+        const { data } = copy.getImageData(0, 0, canvas.width, canvas.height);
         const colors = new Set();
         for (let at = 0; at < data.length; at += 404) colors.add(data.slice(at, at + 4).join());
         if (colors.size < 3) faults.push(`${canvas.id} is empty`);
