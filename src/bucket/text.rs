@@ -103,7 +103,7 @@ fn read_period(text: &str) -> Option<Duration> {
 /// In the longest unit of which it is a whole number.
 fn write_period(period: Duration, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let nanos = period.as_nanos();
-    let whole = UNITS.iter().find(|(_, unit)| nanos % u128::from(*unit) == 0);
+    let whole = UNITS.iter().find(|(_, unit)| nanos.is_multiple_of(u128::from(*unit)));
     let (name, unit) = whole.copied().unwrap_or(("ns", 1));
     match nanos / u128::from(unit) {
         1 => f.write_str(name),

@@ -1,7 +1,6 @@
 //! The system's configuration, against a DNS server that stands in for the system's.
 
 #[path = "../../../tests/support/dns_server.rs"]
-#[allow(dead_code, reason = "shared with tests that use other parts of it")]
 mod dns_server;
 
 use std::{
