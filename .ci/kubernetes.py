@@ -4,6 +4,7 @@ import copy
 import pathlib
 import re
 import sys
+import tomllib
 
 import kubernetes_validate
 import yaml
@@ -98,6 +99,10 @@ def fits_the_program(deployment):
     dockerfile = (HOME / "Dockerfile").read_text()
     user = f"{pod['securityContext']['runAsUser']}:{pod['securityContext']['runAsGroup']}"
     check(f"\nUSER {user}\n" in dockerfile, f"the image is not for user {user}")
+    examples = tomllib.loads(pathlib.Path("Cargo.toml").read_text())["example"]
+    (needed,) = (example["required-features"] for example in examples if example["name"] == "kubernetes")
+    built = set(re.search(r"--example kubernetes --features (\S+)", dockerfile)[1].split(","))
+    check(built == set(needed), f"the image is built with {built}, the program needs {needed}")
     exposed = set(re.search(r"\nEXPOSE (.*)", dockerfile)[1].split())
     check(exposed == {f"{port}/{protocol.lower()}" for _, port, protocol in ports}, f"the image exposes {exposed}")
 

@@ -27,7 +27,9 @@ mod volume;
 #[path = "support/wait.rs"]
 mod wait;
 
-use pod::{Connection, Network, Pod};
+use std::process::Command;
+
+use pod::{Connection, Network, Pod, program};
 use volume::Volume;
 use wait::eventually;
 
@@ -153,6 +155,19 @@ fn a_setting_that_is_wrong_is_named_and_no_pod_starts() {
         let said = network.fails(&volume, name, value);
         assert!(said.contains(complaint), "{name}={value}: {said}");
     }
+}
+
+#[test]
+fn the_program_links_to_nothing_that_its_image_lacks() {
+    // `distroless/cc` has the packages libc6 and libgcc-s1.
+    const THERE: [&str; 7] = ["linux-vdso.", "ld-linux-", "libc.", "libm.", "libdl.", "libpthread.", "libgcc_s."];
+    let listed = Command::new("ldd").arg(program()).output().unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    let files = listed.lines().filter_map(|line| line.split_whitespace().next()?.rsplit('/').next());
+    let files: Vec<_> = files.collect();
+    assert!(files.iter().any(|file| file.starts_with("libc.")), "{listed}");
+    let lacks = files.iter().find(|file| !THERE.iter().any(|there| file.starts_with(there)));
+    assert_eq!(lacks, None, "{listed}");
 }
 
 /// Requests take turns on one connection, so what is under way is known.

@@ -41,16 +41,21 @@ pub(crate) struct Network {
 /// The program, where everybody may run it.
 struct Image(PathBuf);
 
+/// Where cargo puts the example, seen from a test's binary in `deps`.
+pub(crate) fn program() -> PathBuf {
+    let test = current_exe().unwrap();
+    let program = test.parent().unwrap().parent().unwrap().join("examples").join(format!("kubernetes{EXE_SUFFIX}"));
+    let hint = "`cargo build --all-features --examples` makes it";
+    assert!(program.is_file(), "{} is missing: {hint}", program.display());
+    program
+}
+
 impl Image {
     fn new() -> Self {
-        let test = current_exe().unwrap();
-        let program = test.parent().unwrap().parent().unwrap().join("examples").join(format!("kubernetes{EXE_SUFFIX}"));
-        let hint = "`cargo build --all-features --examples` makes it";
-        assert!(program.is_file(), "{} is missing: {hint}", program.display());
         let folder = temp_dir().join(new_name());
         fs::create_dir(&folder).unwrap();
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
-        fs::copy(program, folder.join("hello")).unwrap();
+        fs::copy(program(), folder.join("hello")).unwrap();
         Self(folder)
     }
 }
