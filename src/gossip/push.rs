@@ -258,6 +258,8 @@ impl Push {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Peer {
     pub(super) addr: SocketAddr,
+    /// Whether it was there long before this node, so that it knows what the cluster knows.
+    pub(super) is_elder: bool,
     /// How late we hear of what it admits.
     pub(super) lag: Lag,
 }

@@ -33,6 +33,8 @@ pub(super) struct Exchange {
     /// What happens in it is told in this.
     pub(super) span: Span,
     pub(super) traffic: Traffic,
+    /// Whether it was opened here to a member that was there long before.
+    pub(super) asks_elder: bool,
     pub(super) channel: Channel,
     /// Whether a member has spoken on it.
     proven: bool,
@@ -83,6 +85,7 @@ impl Exchange {
             opened_here,
             span: tracing::debug_span!("sync", opened_here, peer = field::Empty),
             traffic: Traffic::default(),
+            asks_elder: false,
             channel: Channel::default(),
             proven: opened_here,
             began: now,

@@ -94,6 +94,47 @@ fn a_cut_that_outlasts_the_memory_of_the_dead_is_healed_by_the_next_discovery() 
 }
 
 #[test]
+fn of_many_that_join_at_once_none_is_ready_without_what_was_spent() {
+    play_seeds("of_many_that_join_at_once_none_is_ready_without_what_was_spent", 20, |seed, trace| {
+        for (old, new) in [(1, 1), (2, 10), (5, 5)] {
+            let mut cluster = cluster(seed, trace, old + new, old, |_| {});
+            cluster.add_scope("slow", SLOW);
+            assert!(cluster.spend(0, "slow", "key", 60_000));
+            cluster.run_for(SECS(10));
+            (old..old + new).for_each(|node| cluster.start(node));
+            cluster.add_scope("slow", SLOW);
+            let began = cluster.now;
+            let mut ready = BTreeSet::new();
+            while ready.len() < new {
+                cluster.run_for(Duration::from_millis(1));
+                let took = cluster.now - began;
+                assert!(took < SECS(3), "{} of {new} are ready after {took:?}", ready.len());
+                for node in cluster.serving().into_iter().filter(|node| *node >= old) {
+                    if ready.insert(node) {
+                        let left = cluster.remaining_in(node, "slow", "key");
+                        assert!(
+                            left <= 40_001,
+                            "{old} + {new}: node {node} is ready after {took:?}, and has {left} left"
+                        );
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn a_cluster_that_starts_as_a_whole_is_ready_within_a_second() {
+    play_seeds("a_cluster_that_starts_as_a_whole_is_ready_within_a_second", 20, |seed, trace| {
+        let mut cluster = Cluster::new(seed, 8, QUOTA, Link::LAN, |_| {});
+        cluster.trace = trace;
+        (0..8).for_each(|node| cluster.start(node));
+        let took = cluster.run_until_it_holds("all are ready", SECS(3), |cluster| cluster.serving().len() == 8);
+        assert!(took <= SECS(1), "{took:?}");
+    });
+}
+
+#[test]
 fn a_restart_is_a_newcomer_at_once_and_nobody_keeps_it_dead() {
     play_seeds("a_restart_is_a_newcomer_at_once_and_nobody_keeps_it_dead", 20, |seed, trace| {
         // All of one name.

@@ -22,6 +22,17 @@ impl Engine {
         }
     }
 
+    /// Whether it is known by now that all members are newcomers, as those of a cluster that starts are: those who were
+    /// there before answer an announcement within a few round trips.
+    pub(super) fn no_elder_comes(&self, now: Timestamp) -> bool {
+        let waited = |at| now.saturating_since(at) >= Self::ELDERS_COME;
+        let has_elders = || self.peers.values().any(|peer| peer.is_elder);
+        match self.join {
+            Join::Searching(at) | Join::Announced(at) => waited(at) && !has_elders(),
+            Join::Ready => true,
+        }
+    }
+
     pub(super) fn become_ready(&mut self) {
         if self.join != Join::Ready {
             self.join = Join::Ready;

@@ -118,13 +118,19 @@ impl Engine {
         if id.run == self.config.run || self.peers.contains_key(&id.run) {
             return;
         }
-        self.peers.insert(id.run, Peer { addr: id.addr, lag: Lag::default() });
+        self.peers.insert(id.run, Peer { addr: id.addr, is_elder: self.is_elder(id), lag: Lag::default() });
         self.departed.remove(&id.run);
         self.seal.set_member(id.run, true);
         self.absence.came(id.run, id.addr);
         self.events.push_back(Event::MemberUp(info(id, Liveness::Alive)));
         self.peers_changed();
         self.compare_notes_soon(now);
+    }
+
+    /// By wall clocks, which may differ: whoever is taken for a newcomer wrongly costs a moment, see
+    /// [`Engine::ELDERS_COME`].
+    fn is_elder(&self, id: &Identity) -> bool {
+        id.started.saturating_add(Self::ELDER_BY) <= self.config.started
     }
 
     fn member_went(&mut self, id: &Identity, now: Timestamp) {

@@ -180,6 +180,13 @@ impl Engine {
     const TRANSFER_PATIENCE: Duration = Duration::from_secs(10);
     /// How often a node that nobody answers announces itself.
     const ANNOUNCE_INTERVAL: Duration = Duration::from_millis(500);
+    /// By how many milliseconds a member has to have started before this node to be taken for one that knows what the
+    /// cluster knows: longer than a join takes, so that of several that start together none asks another, and is ready
+    /// without what was spent.
+    const ELDER_BY: u64 = 5_000;
+    /// How long after its announcement a newcomer waits to hear of such a member, before it takes the cluster to be as
+    /// new as itself.
+    const ELDERS_COME: Duration = Duration::from_millis(500);
     /// How soon a newcomer tries the next member when a transfer broke off.
     const RETRY: Duration = Duration::from_millis(100);
     /// Keys in use whose levels members compare even when they are in step.

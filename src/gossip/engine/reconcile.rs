@@ -25,9 +25,16 @@ impl Engine {
         if self.exchanges.values().any(Exchange::opened_here) || self.peers.is_empty() {
             return;
         }
-        let chosen = self.rng.random_range(0..self.peers.len());
-        let Some(addr) = self.peers.values().nth(chosen).map(|peer| peer.addr) else { return };
+        // A newcomer asks those who were there before it, if it has heard of any.
+        let elders = || self.peers.values().filter(|peer| peer.is_elder);
+        let asks_elders = self.join != Join::Ready && elders().next().is_some();
+        let choice = || self.peers.values().filter(|peer| !asks_elders || peer.is_elder);
+        let chosen = self.rng.random_range(0..choice().count().max(1));
+        let Some(addr) = choice().nth(chosen).map(|peer| peer.addr) else { return };
         let id = self.add_exchange(true, now);
+        if let Some(exchange) = self.exchanges.get_mut(&id) {
+            exchange.asks_elder = asks_elders;
+        }
         self.commands.push_back(StreamCommand::Open(id, addr));
         self.send_sync(id, &Exchange::open(&self.log));
     }
@@ -189,7 +196,7 @@ impl Engine {
         if !exchange.opened_here() {
             return;
         }
-        if well {
+        if well && (exchange.asks_elder || self.no_elder_comes(now)) {
             self.become_ready();
         } else if self.join != Join::Ready {
             self.deadlines.anti_entropy = now.saturating_add(Self::RETRY);

@@ -66,6 +66,8 @@ fn nodes_with_different_quotas_each_charge_by_their_own() {
     let slow = Node::with_quota(1, now, Quota::per_second(10).burst(10), |_| {});
     let fast = Node::with_quota(2, now, Quota::per_second(40).burst(80), |_| {});
     let mut net = Net::joined(vec![slow, fast], |_, frame| vec![frame.clone()]);
+    // No exchange of levels is due: theirs is the higher one of the two.
+    net.run_until(at(2_700));
     let now = net.now;
     assert!(net.nodes[1].check(now, 1, 7).allowed);
     net.nodes[1].engine.handle_urgent(now);

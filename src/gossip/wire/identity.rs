@@ -62,8 +62,8 @@ pub struct Identity {
     pub addr: SocketAddr,
     /// Which life of which process.
     pub run: RunId,
-    /// When it started, in milliseconds of the wall clock. Only compared among processes of one address, where the
-    /// later one is the one that is alive. A renewal moves it on.
+    /// When it started, in milliseconds of the wall clock. Compared among processes of one address, where the
+    /// later one is the one that is alive; and by newcomers, who ask those who were there before. A renewal moves it on.
     pub started: u64,
     /// How often it was declared down by mistake and came back.
     pub renewals: u32,
