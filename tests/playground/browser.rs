@@ -31,8 +31,15 @@ impl Browser {
         let driver = Driver::start();
         let http = Http::new(&driver.addr);
         // There is no sandbox for root, which tests in containers often are; the one page opened is ours.
-        let args =
-            ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--window-size=1280,900"];
+        // Charts that glide are for those who look, and take a whole processor here.
+        let args = [
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-dev-shm-usage",
+            "--disable-gpu",
+            "--window-size=1280,900",
+            "--force-prefers-reduced-motion",
+        ];
         let wanted = json!({ "capabilities": { "alwaysMatch": {
             "browserName": "chrome",
             "goog:chromeOptions": { "args": args },

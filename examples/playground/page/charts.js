@@ -60,6 +60,31 @@ function visible(points, at) {
   return first < 0 ? [] : points.slice(Math.max(0, first - 1));
 }
 
+/** The last stripes: they are the same from frame to frame. */
+let stripes = { color: '', ratio: 0, pattern: null };
+
+/** Stripes in the colour of what is too much, as sharp as the screen. */
+function hatch(color, ratio) {
+  if (stripes.color === color && stripes.ratio === ratio) return stripes.pattern;
+  const size = 7;
+  const edge = Math.round(size * ratio);
+  const tile = new OffscreenCanvas(edge, edge);
+  const ctx = tile.getContext('2d');
+  ctx.scale(edge / size, edge / size);
+  ctx.strokeStyle = color;
+  ctx.lineWidth = 1.6;
+  for (const shift of [-size, 0, size]) {
+    ctx.beginPath();
+    ctx.moveTo(shift - 1, size + 1);
+    ctx.lineTo(shift + size + 1, -1);
+    ctx.stroke();
+  }
+  const pattern = ctx.createPattern(tile, 'repeat');
+  pattern.setTransform(new DOMMatrix().scale(size / edge));
+  stripes = { color, ratio, pattern };
+  return pattern;
+}
+
 class Frame {
   constructor(ctx, width, height, ratio, points, view, glide) {
     Object.assign(this, { ctx, ratio, points, view, glide, palette: view.palette, last: view.history.last });
@@ -148,32 +173,13 @@ class Frame {
     ctx.closePath();
   }
 
-  /** Stripes in the colour of what is too much. */
-  hatch() {
-    const size = 7;
-    const tile = new OffscreenCanvas(size * this.ratio, size * this.ratio);
-    const ctx = tile.getContext('2d');
-    ctx.scale(this.ratio, this.ratio);
-    ctx.strokeStyle = this.palette.over;
-    ctx.lineWidth = 1.6;
-    for (const shift of [-size, 0, size]) {
-      ctx.beginPath();
-      ctx.moveTo(shift - 1, size + 1);
-      ctx.lineTo(shift + size + 1, -1);
-      ctx.stroke();
-    }
-    const pattern = this.ctx.createPattern(tile, 'repeat');
-    pattern.setTransform(new DOMMatrix().scale(1 / this.ratio));
-    return pattern;
-  }
-
   fillHatched() {
     const { ctx } = this;
     ctx.globalAlpha = 0.78;
     ctx.fillStyle = this.palette.surface;
     ctx.fill();
     ctx.globalAlpha = 1;
-    ctx.fillStyle = this.hatch();
+    ctx.fillStyle = hatch(this.palette.over, this.ratio);
     ctx.fill();
   }
 
