@@ -59,8 +59,8 @@ pub(crate) async fn offer(limiters: Limiters, alone: Arc<AtomicBool>, traffic: A
     }
 }
 
-/// When requests are due: one in each interval of `1 / rate`, at a random instant of it. The rate is exact; but nodes of
-/// one rate do not fall into step, in which always the same one would come right after a permit did.
+/// When requests are due: one in each interval of `1 / rate`, at a random instant of it. The rate is exact, but nodes
+/// of one rate do not fall into step, in which always the same one would come right after a permit did.
 #[derive(Debug)]
 struct Pace {
     rng: StdRng,

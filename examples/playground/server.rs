@@ -30,12 +30,14 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// The files of the page: path, type, text.
-const FILES: [(&str, &str, &str); 5] = [
+const FILES: [(&str, &str, &str); 7] = [
     ("/", "text/html; charset=utf-8", include_str!("page/index.html")),
     ("/style.css", "text/css; charset=utf-8", include_str!("page/style.css")),
     ("/page.js", "text/javascript; charset=utf-8", include_str!("page/page.js")),
     ("/charts.js", "text/javascript; charset=utf-8", include_str!("page/charts.js")),
+    ("/frame.js", "text/javascript; charset=utf-8", include_str!("page/frame.js")),
     ("/history.js", "text/javascript; charset=utf-8", include_str!("page/history.js")),
+    ("/slider.js", "text/javascript; charset=utf-8", include_str!("page/slider.js")),
 ];
 
 pub(crate) fn router(remote: Remote) -> Router {

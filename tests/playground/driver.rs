@@ -13,7 +13,8 @@ use std::{
 const REQUIRE: &str = "PEERLIMIT_REQUIRE_BROWSER";
 /// How long the driver may take to end its browsers and itself.
 const LAST: Duration = Duration::from_secs(5);
-/// How often a start is tried. A driver takes a free port of IPv4, then the same one of IPv6, and ends where that is taken.
+/// How often a start is tried. A driver takes a free port of IPv4, then the same one of IPv6, and ends where that is
+/// taken.
 const TRIES: u32 = 5;
 
 /// Whether there is a browser to drive. Else says so: the test that asked is skipped then, or fails where one is

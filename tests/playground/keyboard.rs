@@ -10,7 +10,8 @@ use super::{browser::key, driver::is_installed, page::Page};
 const FOCUSED: &str = "
     const focused = document.activeElement;
     const shown = (element) => element && getComputedStyle(element).outlineStyle !== 'none';
-    return [focused.id || focused.value || focused.getAttribute('aria-label'), shown(focused) || shown(focused.closest('label'))];
+    const name = focused.id || focused.value || focused.getAttribute('aria-label');
+    return [name, shown(focused) || shown(focused.closest('label'))];
 ";
 
 impl Page {

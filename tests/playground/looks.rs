@@ -11,11 +11,13 @@ use super::{driver::is_installed, page::Page};
 const FAULTS: &str = "
     const faults = [];
     const width = document.documentElement.clientWidth;
-    if (document.documentElement.scrollWidth > width) faults.push(`the page is ${document.documentElement.scrollWidth} wide`);
+    const whole = document.documentElement.scrollWidth;
+    if (whole > width) faults.push(`the page is ${whole} wide`);
     for (const element of document.querySelectorAll('body *')) {
         if (element.closest('.unseen, thead, template')) continue;
         const { left, right } = element.getBoundingClientRect();
-        if (right > width + 0.5 || left < -0.5) faults.push(`${element.tagName} ${element.id || element.className} from ${left} to ${right}`);
+        const name = `${element.tagName} ${element.id || element.className}`;
+        if (right > width + 0.5 || left < -0.5) faults.push(`${name} from ${left} to ${right}`);
     }
     for (const canvas of document.querySelectorAll('canvas')) {
         const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext('2d', { willReadFrequently: true });
@@ -36,15 +38,19 @@ const FAINT: &str = "
         return [...probe.getImageData(0, 0, 1, 1).data].slice(0, 3);
     };
     const luminance = (color) => {
-        const [r, g, b] = color.map((value) => value / 255).map((value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4));
+        const linear = (value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+        const [r, g, b] = color.map((value) => linear(value / 255));
         return 0.2126 * r + 0.7152 * g + 0.0722 * b;
     };
-    const behind = (element) => (element ? [...behind(element.parentElement), getComputedStyle(element).backgroundColor] : []);
+    const ground = (element) => getComputedStyle(element).backgroundColor;
+    const behind = (element) => (element ? [...behind(element.parentElement), ground(element)] : []);
     const faint = [];
     for (const element of document.querySelectorAll('body *')) {
-        const speaks = [...element.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.textContent.trim());
+        const isText = (node) => node.nodeType === Node.TEXT_NODE && node.textContent.trim();
+        const speaks = [...element.childNodes].some(isText);
         if (!speaks || element.closest('.unseen, .news, noscript, template, [aria-disabled=true]')) continue;
-        const [one, other] = [luminance(rgb(...behind(element), getComputedStyle(element).color)), luminance(rgb(...behind(element)))];
+        const under = behind(element);
+        const [one, other] = [rgb(...under, getComputedStyle(element).color), rgb(...under)].map(luminance);
         const contrast = (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
         if (contrast < 4.5) faint.push(`${element.tagName} ${element.id || element.className}: ${contrast.toFixed(2)}`);
     }

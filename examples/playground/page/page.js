@@ -1,7 +1,9 @@
 // The page: takes states as they come, shows them, and sends what is asked for.
 
-import { Chart, drawAdmitted, drawDatagrams, drawLevels, drawMembers, readPalette } from '/charts.js';
+import { drawAdmitted, drawDatagrams, drawLevels, drawMembers } from '/charts.js';
+import { Chart, readPalette } from '/frame.js';
 import { History, total } from '/history.js';
+import { Slider } from '/slider.js';
 
 /** Where a slider of load may stand, in requests per second. */
 const LOADS = [0, 5, 10, 20, 30, 40, 50, 60, 80, 100, 150, 200, 300, 500, 750, 1000, 1500, 2000];
@@ -11,8 +13,6 @@ const OVER = 1.15;
 const FIGURES_MS = 250;
 /** How far behind charts are, so that the newest state is there when its time comes. */
 const BEHIND_MS = 200;
-/** How long a slider stays where it was put, whatever older states say. */
-const HELD_MS = 1200;
 const NEWS_MS = 6000;
 /** When what came of something is told, after it happened: a cut shows in a second, a member is missed after some more. */
 const OUTCOME_MS = 4000;
@@ -57,60 +57,6 @@ async function ask(command) {
   } catch {
     tell('Not done: the playground does not answer.');
     return false;
-  }
-}
-
-/** A slider of `stops` that sends where it stands: one command at a time, the last one last. */
-class Slider {
-  #input;
-  #value;
-  #stops;
-  #unit;
-  #send;
-  #busy = false;
-  #wanted = null;
-  #heldUntil = 0;
-
-  constructor(input, value, { stops, unit, send }) {
-    [this.#input, this.#value, this.#stops, this.#unit, this.#send] = [input, value, stops, unit, send];
-    input.max = stops.length - 1;
-    input.addEventListener('input', () => {
-      this.#heldUntil = performance.now() + HELD_MS;
-      const chosen = stops[input.valueAsNumber];
-      this.#label(chosen);
-      this.#wanted = chosen;
-      this.#flush();
-    });
-  }
-
-  /** Shows what is, unless somebody is just moving it. `null` says that there is no one value. */
-  show(value) {
-    if (performance.now() < this.#heldUntil || this.#busy) return;
-    if (value !== null) {
-      const distance = (stop) => Math.abs(stop - value);
-      const nearest = this.#stops.reduce((best, stop, index) => (distance(stop) < distance(this.#stops[best]) ? index : best), 0);
-      this.#input.value = nearest;
-    }
-    this.#label(value);
-  }
-
-  #label(value) {
-    const text = value === null ? 'mixed' : `${value}${this.#unit.short}`;
-    if (this.#value.textContent === text) return;
-    this.#value.textContent = text;
-    this.#input.setAttribute('aria-valuetext', value === null ? text : `${value} ${this.#unit.long}`);
-    this.#input.style.setProperty('--at', `${(this.#input.valueAsNumber / (this.#stops.length - 1)) * 100}%`);
-  }
-
-  async #flush() {
-    if (this.#busy) return;
-    this.#busy = true;
-    while (this.#wanted !== null) {
-      const value = this.#wanted;
-      this.#wanted = null;
-      await this.#send(value);
-    }
-    this.#busy = false;
   }
 }
 
