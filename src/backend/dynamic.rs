@@ -11,7 +11,7 @@ use std::{
 
 use crate::bucket::Decision;
 
-use super::{Policy, RateLimiter, at_once};
+use super::{Policy, RateLimiter, Refill, at_once};
 
 /// Any [`RateLimiter`], behind a pointer: for lists of different ones, and for a choice that is made by configuration.
 ///
@@ -76,6 +76,10 @@ impl RateLimiter for DynRateLimiter {
     fn policy(&self) -> Policy {
         self.0.policy()
     }
+
+    fn refill(&self) -> Refill {
+        self.0.refill()
+    }
 }
 
 /// [`RateLimiter`] with one type for all errors and one for all futures. All limiters are this too.
@@ -86,6 +90,7 @@ trait Erased: Send + Sync {
     fn charge(&self, key: &[u8], permits: u64) -> DynDeciding;
     fn refund(&self, key: &[u8], permits: u64) -> DynDeciding;
     fn policy(&self) -> Policy;
+    fn refill(&self) -> Refill;
 }
 
 impl<L: RateLimiter + Send + Sync> Erased for L {
@@ -111,6 +116,10 @@ impl<L: RateLimiter + Send + Sync> Erased for L {
 
     fn policy(&self) -> Policy {
         RateLimiter::policy(self)
+    }
+
+    fn refill(&self) -> Refill {
+        RateLimiter::refill(self)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{error::Error as _, future::Future, pin::Pin, time::Duration};
 
-use crate::{Decision, DynError, DynRateLimiter, Limiter, Policy, Quota, RateLimiter};
+use crate::{Decision, DynError, DynRateLimiter, Limiter, Policy, Quota, RateLimiter, Refill};
 
 /// A store that has to be waited for once, and fails where the key says so.
 #[derive(Clone)]
@@ -47,6 +47,10 @@ impl RateLimiter for Store {
     fn policy(&self) -> Policy {
         Policy { name: "store", ..RateLimiter::policy(&self.0) }
     }
+
+    fn refill(&self) -> Refill {
+        Refill::Window
+    }
 }
 
 fn local() -> Limiter {
@@ -58,6 +62,7 @@ async fn limiters_of_different_types_do_in_one_list_what_they_do_alone() {
     let all = [DynRateLimiter::new(local()), DynRateLimiter::new(Store(local()))];
     let names = all.clone().map(|limiter| limiter.policy().name);
     assert_eq!(names, ["", "store"]);
+    assert_eq!(all.clone().map(|limiter| limiter.refill()), [Refill::Steady, Refill::Window]);
     for limiter in &all {
         let left = |answer: Result<Decision, DynError>| answer.map(|answer| (answer.allowed, answer.remaining)).ok();
         assert_eq!(left(limiter.decide(b"a", 4).await), Some((true, 6)));
