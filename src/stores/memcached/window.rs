@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::oneshot;
 
 use crate::{
-    backend::{Policy, RateLimiter},
+    backend::{Policy, RateLimiter, Refill},
     bucket::Quota,
     net::wall_millis,
     stores::key,
@@ -219,5 +219,9 @@ impl RateLimiter for FixedWindow {
 
     fn policy(&self) -> Policy {
         Policy { name: self.name(), quota: self.quota() }
+    }
+
+    fn refill(&self) -> Refill {
+        Refill::Window
     }
 }
