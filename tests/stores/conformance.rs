@@ -18,8 +18,16 @@ pub trait Case {
     /// How its permits come back.
     const RETURN: Return;
 
+    /// Whether what is refused is counted as well, so that nothing passes after it before permits have come back.
+    const COUNTS_REFUSALS: bool = false;
+
     /// A limiter whose keys nobody has used, unless of the same name.
     async fn limiter(&self, name: &str, quota: Quota) -> Self::Limiter;
+
+    /// That quota, or the one of the same burst that is nearest to it of those it can have.
+    fn quota(&self, quota: Quota) -> Quota {
+        quota
+    }
 
     /// Lets time pass.
     async fn pass(&self, time: Duration);
@@ -40,6 +48,19 @@ pub enum Return {
     Steadily,
     /// As they left, a window later.
     AsTheyLeft,
+    /// All at once, at the end of a window that began with the first request. It ends when the server's clock, which goes in
+    /// whole seconds, says so: up to a second before its time, and what is said of it is up to a second too late.
+    AtItsEnd,
+}
+
+impl Return {
+    /// How much longer than a quota's time a limiter may say that it takes.
+    pub const fn slack(self) -> Duration {
+        match self {
+            Self::Steadily | Self::AsTheyLeft => Duration::ZERO,
+            Self::AtItsEnd => Duration::from_secs(1),
+        }
+    }
 }
 
 /// A limiter's answers, where errors are failures of the test.
@@ -82,7 +103,7 @@ macro_rules! conforms {
             laws::exactly_the_burst_passes_and_remaining_counts_down,
             laws::what_is_above_the_burst_is_impossible_and_consumes_nothing,
             laws::a_peek_says_what_would_be_decided_and_changes_nothing,
-            laws::a_charge_goes_into_debt_by_one_more_burst,
+            laws::a_charge_goes_into_debt_that_has_a_bound,
             laws::a_charge_of_what_is_there_is_as_a_decision,
             laws::a_refund_fills_up_to_the_burst_and_no_further,
             laws::a_refund_of_an_unknown_key_gives_nothing,
@@ -122,5 +143,6 @@ conforms!(local, cases::local());
 conforms!(scope, cases::scope());
 conforms!(redis_log, cases::redis_log());
 conforms!(redis_bucket, cases::redis_bucket());
+conforms!(memcached, cases::memcached());
 conforms!(hybrid_on_primary, cases::hybrid_on_primary());
 conforms!(hybrid_on_fallback, cases::hybrid_on_fallback());

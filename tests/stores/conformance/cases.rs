@@ -9,12 +9,14 @@ use peerlimit::{
     Limiter, ManualClock, Quota, RateLimiter as _, Scope,
     stores::{
         hybrid::{Hybrid, State},
+        memcached::FixedWindow,
         redis::{Redis, SlidingLog, TokenBucket},
     },
 };
 
 use super::{Case, Return};
 use crate::{
+    memcached,
     redis::support,
     servers::{Server, free_port},
 };
@@ -172,6 +174,43 @@ impl Case for RedisBucket {
 
     fn elapsed(&self) -> Duration {
         self.0.1.0.elapsed()
+    }
+}
+
+/// Windows at a server of their own.
+pub struct Memcached(Server, Real);
+
+pub async fn memcached() -> Option<Memcached> {
+    memcached::start().map(|server| Memcached(server, Real::new()))
+}
+
+impl Case for Memcached {
+    type Limiter = FixedWindow;
+
+    const RETURN: Return = Return::AtItsEnd;
+    const COUNTS_REFUSALS: bool = true;
+
+    async fn limiter(&self, name: &str, quota: Quota) -> FixedWindow {
+        // What it takes no names of is written as numbers.
+        let plain = |letter: char| match letter {
+            'a'..='z' | '=' => letter.to_string(),
+            other => format!("%{:x}", u32::from(other)),
+        };
+        memcached::limiter(&name.chars().map(plain).collect::<String>(), quota, &self.0)
+    }
+
+    /// A window is filled once and lasts whole seconds. One of a single second may end as soon as it began.
+    fn quota(&self, quota: Quota) -> Quota {
+        let seconds = quota.refill_time().as_nanos().div_ceil(1_000_000_000).max(2);
+        Quota::new(quota.burst_size(), Duration::from_secs(seconds.try_into().unwrap())).unwrap()
+    }
+
+    async fn pass(&self, time: Duration) {
+        self.1.pass(time).await;
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.1.0.elapsed()
     }
 }
 

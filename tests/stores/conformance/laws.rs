@@ -13,19 +13,25 @@ fn about(shorter: Duration, longer: Duration) -> bool {
 
 /// When `permits` are back that were used just now of `quota`.
 fn back<C: Case>(permits: u32, quota: Quota) -> Duration {
+    let steadily = quota.refill_time() / u32::try_from(quota.burst_size()).unwrap() * permits;
     match C::RETURN {
-        Return::Steadily => quota.refill_time() / u32::try_from(quota.burst_size()).unwrap() * permits,
-        Return::AsTheyLeft => quota.refill_time(),
+        Return::Steadily => steadily,
+        Return::AsTheyLeft | Return::AtItsEnd => quota.refill_time() + C::RETURN.slack(),
     }
 }
 
-pub async fn a_cost_of_0_passes_and_consumes_nothing(case: &impl Case) {
+pub async fn a_cost_of_0_passes_and_consumes_nothing<C: Case>(case: &C) {
     let limiter = case.limiter("a", Quota::per_hour(3)).await;
     let fresh = limiter.decided(b"k", 0).await;
     assert_eq!((fresh.allowed, fresh.limit, fresh.remaining, fresh.reset_after), (true, 3, 3, Duration::ZERO));
-    assert_eq!(limiter.passes(b"k").await, 3);
+    assert_eq!(limiter.decided(b"k", 3).await.remaining, 0);
     let spent = limiter.decided(b"k", 0).await;
     assert_eq!((spent.allowed, spent.remaining, spent.retry_after), (true, 0, None));
+    // A refusal leaves it so, unless it is counted: then it is a debt.
+    assert_eq!(limiter.passes(b"k").await, 0);
+    let refused = limiter.decided(b"k", 0).await;
+    assert_eq!((refused.allowed, refused.remaining), (!C::COUNTS_REFUSALS, 0));
+    assert_eq!(refused.retry_after.is_some(), C::COUNTS_REFUSALS);
 }
 
 pub async fn a_cost_of_n_consumes_n_permits_or_none<C: Case>(case: &C) {
@@ -35,14 +41,21 @@ pub async fn a_cost_of_n_consumes_n_permits_or_none<C: Case>(case: &C) {
     assert_eq!((first.allowed, first.limit, first.remaining), (true, 10, 6));
     assert!(about(first.reset_after, back::<C>(4, quota)), "{first:?}");
     let refused = limiter.decided(b"k", 7).await;
-    assert_eq!((refused.allowed, refused.remaining), (false, 6));
+    let left = if C::COUNTS_REFUSALS { 0 } else { 6 };
+    assert_eq!((refused.allowed, refused.remaining), (false, left));
     assert!(about(refused.retry_after.unwrap(), back::<C>(1, quota)), "{refused:?}");
-    assert_eq!(limiter.decided(b"k", 6).await.remaining, 0);
+    let rest = limiter.decided(b"k", 6).await;
+    assert_eq!((rest.allowed, rest.remaining), (!C::COUNTS_REFUSALS, 0));
     assert!(!limiter.decided(b"k", 1).await.allowed);
+    // Where nothing is refused, all pass.
+    for (cost, left) in [(4, 6), (6, 0)] {
+        let decision = limiter.decided(b"other", cost).await;
+        assert_eq!((decision.allowed, decision.remaining), (true, left));
+    }
 }
 
 pub async fn exactly_the_burst_passes_and_remaining_counts_down(case: &impl Case) {
-    let limiter = case.limiter("a", Quota::per_hour(100).burst(7)).await;
+    let limiter = case.limiter("a", case.quota(Quota::per_hour(100).burst(7))).await;
     for left in (0..7).rev() {
         let decision = limiter.decided(b"k", 1).await;
         assert_eq!((decision.allowed, decision.limit, decision.remaining), (true, 7, left));
@@ -71,15 +84,17 @@ pub async fn what_is_above_the_burst_is_impossible_and_consumes_nothing(case: &i
     assert_eq!(limiter.passes(b"k").await, 3);
 }
 
-pub async fn a_peek_says_what_would_be_decided_and_changes_nothing(case: &impl Case) {
+pub async fn a_peek_says_what_would_be_decided_and_changes_nothing<C: Case>(case: &C) {
     let limiter = case.limiter("a", Quota::per_hour(5)).await;
     for round in 0..8 {
+        // In debt by what was refused, where that is counted: not even what costs nothing passes.
+        let in_debt = C::COUNTS_REFUSALS && round > 5;
         for cost in 0..=6 {
             let peeked = limiter.peeked(b"k", cost).await;
             let again = limiter.peeked(b"k", cost).await;
             assert_eq!((peeked.allowed, peeked.remaining), (again.allowed, again.remaining));
             assert_eq!(peeked.remaining, 5_u64.saturating_sub(round), "{cost} in round {round}");
-            assert_eq!(peeked.allowed, cost <= peeked.remaining, "{cost} in round {round}");
+            assert_eq!(peeked.allowed, cost <= peeked.remaining && !in_debt, "{cost} in round {round}");
             assert_eq!(peeked.is_impossible(), cost == 6);
         }
         let peeked = limiter.peeked(b"k", 1).await;
@@ -91,7 +106,7 @@ pub async fn a_peek_says_what_would_be_decided_and_changes_nothing(case: &impl C
     }
 }
 
-pub async fn a_charge_goes_into_debt_by_one_more_burst<C: Case>(case: &C) {
+pub async fn a_charge_goes_into_debt_that_has_a_bound<C: Case>(case: &C) {
     let quota = Quota::per_hour(10);
     let limiter = case.limiter("a", quota).await;
     for permits in [25, u64::MAX, 1] {
@@ -104,10 +119,19 @@ pub async fn a_charge_goes_into_debt_by_one_more_burst<C: Case>(case: &C) {
     assert!(!limiter.decided(b"k", 0).await.allowed);
     let refused = limiter.decided(b"k", 1).await;
     assert!(about(refused.retry_after.unwrap(), back::<C>(11, quota)), "{refused:?}");
-    // The floor was reached: one more burst brings it out of debt.
     let refunded = limiter.refunded(b"k", 10).await;
-    assert_eq!((refunded.allowed, refunded.remaining), (true, 0));
-    assert!(limiter.decided(b"k", 0).await.allowed);
+    match C::RETURN {
+        // It is one more burst at most: so much brings it out of debt.
+        Return::Steadily | Return::AsTheyLeft => {
+            assert_eq!((refunded.allowed, refunded.remaining), (true, 0));
+            assert!(limiter.decided(b"k", 0).await.allowed);
+        }
+        // It is whatever was charged, until the end of the window.
+        Return::AtItsEnd => {
+            assert_eq!((refunded.allowed, refunded.remaining), (false, 0));
+            assert!(about(refunded.reset_after, back::<C>(10, quota)), "{refunded:?}");
+        }
+    }
     assert!(!limiter.decided(b"k", 1).await.allowed);
 }
 
@@ -119,7 +143,7 @@ pub async fn a_charge_of_what_is_there_is_as_a_decision(case: &impl Case) {
     assert_eq!(limiter.passes(b"k").await, 0);
 }
 
-pub async fn a_refund_fills_up_to_the_burst_and_no_further(case: &impl Case) {
+pub async fn a_refund_fills_up_to_the_burst_and_no_further<C: Case>(case: &C) {
     let limiter = case.limiter("a", Quota::per_hour(10)).await;
     for permits in [1, 3, 10] {
         assert!(limiter.decided(b"k", 1).await.allowed);
@@ -128,10 +152,16 @@ pub async fn a_refund_fills_up_to_the_burst_and_no_further(case: &impl Case) {
         assert_eq!((refunded.allowed, refunded.remaining, refunded.reset_after), (true, 10, Duration::ZERO));
         assert_eq!(limiter.refunded(b"k", 5).await.remaining, 10);
     }
-    assert_eq!(limiter.passes(b"k").await, 10);
+    for left in (0..10).rev() {
+        assert_eq!(limiter.decided(b"k", 1).await.remaining, left);
+    }
     // It works when nothing is left.
     assert_eq!(limiter.refunded(b"k", 2).await.remaining, 2);
     assert_eq!(limiter.passes(b"k").await, 2);
+    // One was refused now. Where that is counted, it takes the first permit.
+    let left = if C::COUNTS_REFUSALS { 1 } else { 2 };
+    assert_eq!(limiter.refunded(b"k", 2).await.remaining, left);
+    assert_eq!(limiter.passes(b"k").await, left);
 }
 
 pub async fn a_refund_of_an_unknown_key_gives_nothing(case: &impl Case) {
@@ -219,7 +249,9 @@ pub async fn one_key_under_two_names_has_two_counts(case: &impl Case) {
         limiters.push(case.limiter(name, Quota::per_hour(3)).await);
     }
     for limiter in &limiters {
-        assert_eq!(limiter.passes(b"k").await, 3);
+        for left in [2, 1, 0] {
+            assert_eq!(limiter.decided(b"k", 1).await.remaining, left);
+        }
     }
     assert_eq!(limiters[0].refunded(b"k", 3).await.remaining, 3);
     assert_eq!(limiters[1].passes(b"k").await, 0);
@@ -260,7 +292,7 @@ pub async fn a_quota_that_refuses_everything_does(case: &impl Case) {
 }
 
 pub async fn decisions_and_policy_say_who_decided<C: Case>(case: &C) {
-    let quota = Quota::per_hour(2).burst(1);
+    let quota = case.quota(Quota::per_hour(2).burst(1));
     let limiter = case.limiter("login", quota).await;
     let name = case.policy_name("login");
     let policy = limiter.policy();

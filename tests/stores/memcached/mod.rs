@@ -23,7 +23,7 @@ mod window;
 /// Long enough for machines that do much else. Tests of timeouts have their own.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-fn start() -> Option<Server> {
+pub fn start() -> Option<Server> {
     is_installed("memcached").then(|| start_at(free_port()))
 }
 
@@ -36,7 +36,7 @@ fn builder(name: &str, quota: Quota, server: &Server) -> Builder {
     FixedWindow::builder(name, quota).server(server.addr()).timeout(TIMEOUT).connect_timeout(TIMEOUT)
 }
 
-fn limiter(name: &str, quota: Quota, server: &Server) -> FixedWindow {
+pub fn limiter(name: &str, quota: Quota, server: &Server) -> FixedWindow {
     builder(name, quota, server).build().unwrap()
 }
 
