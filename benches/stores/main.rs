@@ -22,8 +22,10 @@ use support::options::Options;
 fn main() {
     let options = Options::read();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let Some(redis) = redis::Subject::start(&runtime) else { return };
-    redis.throughput(&options, &runtime);
-    allocations::run(&options, &runtime, &redis);
-    latency::run(&options, &runtime, &redis);
+    let redis = redis::Subject::start(&runtime);
+    if let Some(redis) = &redis {
+        redis.throughput(&options, &runtime);
+        allocations::run(&options, &runtime, redis);
+    }
+    latency::run(&options, &runtime, redis.as_ref());
 }
