@@ -15,6 +15,8 @@ mod conformance;
 mod headers;
 #[path = "stores/memcached/mod.rs"]
 mod memcached;
+#[path = "stores/punctual.rs"]
+mod punctual;
 #[path = "stores/redis.rs"]
 mod redis;
 #[path = "stores/servers.rs"]
