@@ -14,7 +14,7 @@ use tokio::time::sleep;
 
 /// How much longer than the timeout an answer may take, by the timer and beyond it.
 const ALLOWANCE: (Duration, Duration) = (Duration::from_millis(3), Duration::from_millis(2));
-/// How many measurements one may be right of. Each is a whole one.
+/// Of how many measurements one has to be in time. Each is a whole one.
 const ATTEMPTS: u32 = 3;
 
 /// An answer, how long it took, and whether it was late: 5 ms beyond `timeout`, and not because of this process.
@@ -88,13 +88,16 @@ async fn what_is_late_is_told_from_what_a_busy_thread_keeps_waiting() {
     assert!(!late, "{took:?}");
     let (_, took, late) = timed(TIMEOUT, sleep(TIMEOUT * 2)).await;
     assert!(late, "{took:?}");
-    // Nobody gets a turn for a while, and the answer comes by another task.
-    let hog = tokio::spawn(async {
-        sleep(TIMEOUT / 2).await;
-        std::thread::sleep(TIMEOUT * 4);
-    });
-    let answer = tokio::spawn(sleep(TIMEOUT));
-    let (_, took, late) = timed(TIMEOUT, answer).await;
-    assert!(!late && took >= TIMEOUT * 2, "{took:?}");
-    hog.await.unwrap();
+    // Nobody gets a turn for a while, and the answer comes by another task. The machine may stop just when it has come.
+    let kept_waiting = async || {
+        let hog = tokio::spawn(async {
+            sleep(TIMEOUT / 2).await;
+            std::thread::sleep(TIMEOUT * 4);
+        });
+        let (_, took, late) = timed(TIMEOUT, tokio::spawn(sleep(TIMEOUT))).await;
+        hog.await.unwrap();
+        assert!(took >= TIMEOUT * 2, "{took:?}");
+        late
+    };
+    assert!(!kept_waiting().await || !kept_waiting().await || !kept_waiting().await);
 }
