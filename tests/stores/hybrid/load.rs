@@ -44,7 +44,7 @@ async fn a_server_stopped_under_load_for_longer_keeps_nobody_and_is_back_soon_af
     punctual::in_time(async || stopped_under_load(Duration::from_secs(5), Duration::from_secs(12)).await).await;
 }
 
-/// What callers get in each second of the outage; nothing where there is no server.
+/// What callers get in each second of the outage, and those alone who waited for the server; nothing where there is none.
 async fn stopped_under_load(cool_off: Duration, outage: Duration) -> Vec<Answers> {
     let Some(server) = support::start() else { return Vec::new() };
     let opened = Arc::new(Mutex::new(Vec::new()));
@@ -105,12 +105,18 @@ async fn stopped_under_load(cool_off: Duration, outage: Duration) -> Vec<Answers
     assert!(by_primary > 100 && stats.by_primary > by_primary, "the store was used before and after");
     assert_eq!((stats.unanswered, stats.not_repaid), (0, 0));
     let mut seconds: Vec<_> = (0..outage.as_secs()).map(|_| Answers::default()).collect();
+    let mut waited = Answers::default();
     for &(asked, took, late) in answers.lock().unwrap().iter() {
         let second = asked.checked_duration_since(stopped).and_then(|since| seconds.get_mut(since.as_secs() as usize));
         if let Some(second) = second {
             second.add(took, late);
+            // Too few for a percentile of all.
+            if took >= TIMEOUT / 2 {
+                waited.add(took, late);
+            }
         }
     }
+    seconds.push(waited);
     seconds
 }
 
