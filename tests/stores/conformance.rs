@@ -2,6 +2,8 @@
 
 #[path = "conformance/cases.rs"]
 pub mod cases;
+#[path = "conformance/corrections.rs"]
+mod corrections;
 #[path = "conformance/laws.rs"]
 mod laws;
 #[path = "conformance/times.rs"]
@@ -48,8 +50,8 @@ pub enum Return {
     Steadily,
     /// As they left, a window later.
     AsTheyLeft,
-    /// All at once, at the end of a window that began with the first request. It ends when the server's clock, which goes in
-    /// whole seconds, says so: up to a second before its time, and what is said of it is up to a second too late.
+    /// All at once, at the end of a window that began with the first request. It ends when the server's clock, which
+    /// goes in whole seconds, says so: up to a second before its time, and what is said of it is up to a second more.
     AtItsEnd,
 }
 
@@ -103,12 +105,12 @@ macro_rules! conforms {
             laws::exactly_the_burst_passes_and_remaining_counts_down,
             laws::what_is_above_the_burst_is_impossible_and_consumes_nothing,
             laws::a_peek_says_what_would_be_decided_and_changes_nothing,
-            laws::a_charge_goes_into_debt_that_has_a_bound,
-            laws::a_charge_of_what_is_there_is_as_a_decision,
-            laws::a_refund_fills_up_to_the_burst_and_no_further,
-            laws::a_refund_of_an_unknown_key_gives_nothing,
-            laws::a_refund_takes_back_a_part_of_a_request,
-            laws::corrections_of_0_change_nothing,
+            corrections::a_charge_goes_into_debt_that_has_a_bound,
+            corrections::a_charge_of_what_is_there_is_as_a_decision,
+            corrections::a_refund_fills_up_to_the_burst_and_no_further,
+            corrections::a_refund_of_an_unknown_key_gives_nothing,
+            corrections::a_refund_takes_back_a_part_of_a_request,
+            corrections::corrections_of_0_change_nothing,
             laws::keys_of_all_kinds_are_told_apart,
             laws::one_key_under_two_names_has_two_counts,
             laws::tasks_that_race_pass_as_often_as_one,
@@ -124,7 +126,7 @@ macro_rules! conforms {
     };
     ($module:ident, $case:expr; $($group:ident::$law:ident),*) => {
         mod $module {
-            use super::{cases, laws, times};
+            use super::{cases, corrections, laws, times};
 
             $(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,8 +1,9 @@
 //! Whether answers come in time, on a machine that may be late itself.
 //!
-//! A timer is set at the moment of each question, a little longer than the answer may take. What keeps the answer from this
-//! process keeps the timer from it too: a host that is busy with something else, a task that does not yield. An answer is late
-//! if the timer was there clearly before it. All of that has to run on one thread, or only a part of it may be kept waiting.
+//! A timer is set at the moment of each question, a little longer than the answer may take. What keeps the answer from
+//! this process keeps the timer from it too: a host that is busy with something else, a task that does not yield. An
+//! answer is late if the timer was there clearly before it. All of that has to run on one thread, or only a part of it
+//! may be kept waiting.
 
 use std::{
     ops::AddAssign,

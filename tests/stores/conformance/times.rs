@@ -20,10 +20,10 @@ async fn before<C: Case, T>(case: &C, begin: Duration, wait: Duration, ask: impl
     (case.elapsed() < begin + wait).then_some(answer)
 }
 
-/// How long at least nothing is back of which a limiter says that all is after `wait`; more often than not if it is a window's.
+/// How long it is as a limiter says for the next `wait`. For a window that is so more often than not, and tried again.
 fn shortest<C: Case>(wait: Duration) -> Duration {
-    // It ends up to a second early and is said to end a little late. A server that is late to look at its clock may miss one
-    // of its seconds, and end it earlier still.
+    // A window ends up to a second early and is said to end a little late. A server that is late to look at its clock may
+    // miss one of its seconds, and ends it earlier still.
     let early = C::RETURN.slack() + C::RETURN.slack() / 10;
     wait.saturating_sub(early)
 }
