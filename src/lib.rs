@@ -35,13 +35,25 @@
 //!   not. [`Limiter::check_all`] decides on several limits, all or nothing. [`Limiter::until_ready`] waits in turn.
 //! - **In use.** [`Scope::set_quota`] changes a quota and keeps what was used. [`Scope::set_shadow`] only watches,
 //!   [`Scope::exempt`] and [`Scope::block`] set a quota aside for one key.
-//! - **Generic code** takes a [`RateLimiter`], or a [`DynRateLimiter`] where types differ; with the feature `tower` the module `http` has the middleware.
+//! - **Generic code** takes a [`RateLimiter`], or a [`DynRateLimiter`] where types differ.
 //! - **Life.** [`Limiter::ready`] resolves when the node enforces what the cluster knows; [`Limiter::close`] tells
-//!   the peers the rest and says good-bye. [`Limiter::members`] and [`Limiter::stats`] show what is going on, and
-//!   events go to `tracing`.
+//!   the peers the rest and says good-bye.
+//! - **Seeing it.** [`Limiter::health`] says whether the cluster agrees, [`Limiter::stats`] what was counted,
+//!   [`Scope::top_keys`] who asks for most. Events go to `tracing`.
 //! - **Encryption.** [`Builder::secret`] seals everything between members; without it whoever reaches the port can
 //!   join. [`Limiter::set_secrets`] replaces the [`Secrets`] of a live node.
 //! - **Tests.** [`Limiter::local`] needs no network, and a [`ManualClock`] no sleeping.
+//!
+//! # Features
+//!
+//! None is on by default.
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `tower` | the module `http`: middleware for axum, hyper, tonic, clients |
+//! | `redis`, `memcached`, `hybrid` | the module `stores`: limits that a server keeps, and failover |
+//! | `metrics` | `Limiter::record_metrics`: figures through the crate `metrics` |
+//! | `config` | the module `config`: settings from TOML, YAML and the environment |
 //!
 //! How it works, what it promises and what it does not is told in `DESIGN.md` of the repository.
 

@@ -7,34 +7,14 @@
     reason = "a test that cannot go on fails, and real nodes run in real time"
 )]
 
+#[path = "support/log.rs"]
+mod log;
 #[path = "support/patience.rs"]
 mod patience;
 
-use std::sync::{Arc, Mutex};
-
+use log::Log;
 use patience::eventually;
 use peerlimit::{Limiter, Quota, StaticDiscoverer};
-
-/// What the process logs.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl std::io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Log {
-    fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-}
 
 #[tokio::test]
 async fn a_log_tells_nodes_and_exchanges_apart_and_says_nothing_of_decisions() {

@@ -8,16 +8,18 @@
     reason = "a test that cannot go on fails, and real nodes run in real time"
 )]
 
+#[path = "support/log.rs"]
+mod log;
 #[path = "support/patience.rs"]
 mod patience;
 
 use std::{
     io::{Read as _, Write as _},
     net::{SocketAddr, TcpStream, UdpSocket},
-    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
+use log::Log;
 use patience::eventually;
 use peerlimit::{Builder, Limiter, Quota, Scope, Sealing, Secrets, StartError, StaticDiscoverer};
 
@@ -159,21 +161,6 @@ async fn nodes_with_another_digest_secret_are_another_cluster() {
     assert!(matches!(builder("none").digest_secret([]).start().await, Err(StartError::Number { .. })));
 }
 
-/// What a thread logs.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl std::io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 #[tokio::test]
 async fn a_start_without_a_secret_or_with_an_unfinished_roll_out_warns_once() {
     let log = Log::default();
@@ -181,7 +168,7 @@ async fn a_start_without_a_secret_or_with_an_unfinished_roll_out_warns_once() {
     let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
     let _logged = tracing::subscriber::set_default(subscriber);
     let warnings = || {
-        let text = String::from_utf8(std::mem::take(&mut *log.0.lock().unwrap())).unwrap();
+        let text = log.take();
         assert!(!text.contains("07070707"), "{text}");
         text.lines().filter(|line| line.contains("WARN") && line.contains("sealed")).count()
     };

@@ -79,11 +79,11 @@ pub struct Drops {
 impl Drops {
     /// All together.
     pub fn total(&self) -> u64 {
-        self.by_cause().iter().map(|(_, count)| count).sum()
+        self.by_cause().map(|(_, count)| count).sum()
     }
 
     /// The names of the fields, and what they count.
-    pub fn by_cause(&self) -> [(&'static str, u64); 16] {
+    pub fn by_cause(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
         let Self {
             bad_length,
             version,
@@ -120,5 +120,6 @@ impl Drops {
             ("untold", untold),
             ("backlog", backlog),
         ]
+        .into_iter()
     }
 }
