@@ -10,10 +10,7 @@ mod sampled {
         time::Duration,
     };
 
-    use crate::{
-        bucket::Timestamp,
-        limiter::{Shared, metrics::Reported},
-    };
+    use crate::{bucket::Timestamp, limiter::metrics::Reported, net::Clock};
 
     /// What is kept of one limiter until it is reported.
     #[derive(Debug, Default)]
@@ -59,7 +56,7 @@ mod sampled {
 
     impl Watch {
         #[inline]
-        pub(in crate::limiter) fn start(shared: &Shared) -> Self {
+        pub(in crate::limiter) fn start(clock: &Clock) -> Self {
             thread_local! {
                 static UNTIL_NEXT: Cell<u32> = const { Cell::new(ONE_OF) };
             }
@@ -73,13 +70,13 @@ mod sampled {
             };
             // Where a thread ends, the counter may be gone before its last decision.
             let due = UNTIL_NEXT.try_with(is_due).unwrap_or(false);
-            Self(due.then(|| shared.clock.now()))
+            Self(due.then(|| clock.now()))
         }
 
         #[inline]
-        pub(in crate::limiter) fn stop(self, shared: &Shared) {
+        pub(in crate::limiter) fn stop(self, clock: &Clock, observed: &Observed) {
             if let Some(began) = self.0 {
-                shared.observed.samples.put(shared.clock.now().saturating_since(began));
+                observed.samples.put(clock.now().saturating_since(began));
             }
         }
     }
@@ -100,22 +97,22 @@ mod sampled {
 
 #[cfg(not(feature = "metrics"))]
 mod sampled {
-    use crate::limiter::Shared;
+    use crate::net::Clock;
 
     /// Nothing.
     #[derive(Debug, Default)]
-    pub(in crate::limiter) struct Observed;
+    pub(in crate::limiter) struct Observed {}
 
     /// Measures nothing.
     pub(in crate::limiter) struct Watch;
 
     impl Watch {
         #[inline(always)]
-        pub(in crate::limiter) fn start(_: &Shared) -> Self {
+        pub(in crate::limiter) fn start(_: &Clock) -> Self {
             Self
         }
 
         #[inline(always)]
-        pub(in crate::limiter) fn stop(self, _: &Shared) {}
+        pub(in crate::limiter) fn stop(self, _: &Clock, _: &Observed) {}
     }
 }

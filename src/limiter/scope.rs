@@ -74,10 +74,10 @@ impl Scope {
     /// As [`Limiter::check_n`](super::Limiter::check_n), in this scope.
     #[inline]
     pub fn check_n(&self, key: impl AsRef<[u8]>, cost: u64) -> Decision {
-        let watch = Watch::start(&self.shared);
+        let watch = Watch::start(&self.shared.clock);
         let decision = self.decided(key.as_ref(), cost);
         self.spec.tally().count(&decision);
-        watch.stop(&self.shared);
+        watch.stop(&self.shared.clock, &self.shared.observed);
         decision
     }
 

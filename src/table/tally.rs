@@ -126,7 +126,7 @@ mod striped {
 
     /// Counts nothing.
     #[derive(Debug, Default)]
-    pub struct Tally;
+    pub struct Tally {}
 
     impl Tally {
         /// Counts nothing.
