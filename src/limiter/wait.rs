@@ -2,7 +2,12 @@
 
 use std::time::Duration;
 
-use crate::{bucket::Decision, crdt::Digest, net::unguessable_u64, table::Outcome};
+use crate::{
+    bucket::{Decision, Timestamp},
+    crdt::Digest,
+    net::unguessable_u64,
+    table::Outcome,
+};
 
 use super::Scope;
 
@@ -122,8 +127,22 @@ impl Scope {
             {
                 return Err(WaitError::TooLong { most, retry_after: Some(retry_after) });
             }
-            let ready = ready.saturating_add(random_part_of(wait.jitter));
-            clock.sleep_until(ready.min(clock.now().saturating_add(LOOK_AGAIN))).await;
+            self.sleep_until_due(key, cost, ready, random_part_of(wait.jitter)).await;
+        }
+    }
+
+    /// Sleeps until `ready` and so much longer, and looks now and then whether the permits are there sooner than it was
+    /// thought.
+    async fn sleep_until_due(&self, key: &[u8], cost: u64, ready: Timestamp, longer: Duration) {
+        let clock = &self.shared.clock;
+        let mut due = ready.saturating_add(longer);
+        while clock.now() < due {
+            clock.sleep_until(due.min(clock.now().saturating_add(LOOK_AGAIN))).await;
+            let seen = self.peek_n(key, cost);
+            let left = if seen.allowed { Some(Duration::ZERO) } else { seen.retry_after };
+            // What has become impossible has no time any more.
+            let Some(left) = left else { return };
+            due = due.min(clock.now().saturating_add(left).saturating_add(longer));
         }
     }
 
