@@ -1,6 +1,6 @@
 //! The engine and anti-entropy: one exchange with one member at a time, and those that members open here.
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use rand::RngExt;
 
@@ -26,14 +26,14 @@ impl Engine {
             return;
         }
         // A newcomer asks those who were there before it, if it has heard of any.
-        let elders = || self.peers.values().filter(|peer| peer.is_elder);
-        let asks_elders = self.join != Join::Ready && elders().next().is_some();
-        let choice = || self.peers.values().filter(|peer| !asks_elders || peer.is_elder);
-        let chosen = self.rng.random_range(0..choice().count().max(1));
-        let Some(addr) = choice().nth(chosen).map(|peer| peer.addr) else { return };
+        let asks_elder = self.join != Join::Ready && self.peers.values().any(|peer| peer.is_elder);
+        let asked = self.peers.values().filter(|peer| peer.is_elder || !asks_elder);
+        let addrs: Vec<SocketAddr> = asked.map(|peer| peer.addr).collect();
+        // Not empty: there are peers, and elders where those are asked.
+        let addr = addrs[self.rng.random_range(0..addrs.len())];
         let id = self.add_exchange(true, now);
         if let Some(exchange) = self.exchanges.get_mut(&id) {
-            exchange.asks_elder = asks_elders;
+            exchange.asks_elder = asks_elder;
         }
         self.commands.push_back(StreamCommand::Open(id, addr));
         self.send_sync(id, &Exchange::open(&self.log));
