@@ -1,6 +1,6 @@
 //! Redis: a decision beside a script that does nothing, through the same client.
 
-use std::{rc::Rc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use ::redis::{
     AsyncConnectionConfig, Client, Cmd, IntoConnectionInfo as _, aio::MultiplexedConnection, io::tcp::TcpSettings,
@@ -34,7 +34,7 @@ pub struct Subject {
     pub bare: Bare,
     /// Does the least that a decision can do.
     least: Bare,
-    pub keys: Rc<[String]>,
+    pub keys: Arc<[String]>,
     _server: Server,
 }
 
@@ -47,7 +47,7 @@ const LEAST: &str = "redis.call('TIME') redis.call('GET', KEYS[1]) \
 #[derive(Clone)]
 pub struct Bare {
     connection: MultiplexedConnection,
-    digest: Rc<str>,
+    digest: Arc<str>,
 }
 
 impl Bare {
@@ -99,13 +99,13 @@ impl Subject {
     }
 
     /// Requests a second, and how much of the bare script's that is.
-    pub fn throughput(&self, options: &Options, runtime: &Runtime) {
+    pub fn throughput(&self, threads: &str, options: &Options, runtime: &Runtime) {
         for width in WIDTHS {
-            let name = format!("redis throughput {width}");
+            let name = format!("redis throughput, {threads}, {width} at a time");
             if !options.wants(&name) {
                 continue;
             }
-            let requests = options.size(40_000, 4_000) * if width == 1 { 1 } else { 3 };
+            let requests = options.size(40_000, 4_000) * if width == 1 { 1 } else { 5 };
             let rate = |took: Duration| requests as f64 / took.as_secs_f64();
             let mut contestants: Vec<Contestant<'_, f64>> = vec![
                 Box::new(|| rate(self.called(&self.bare, runtime, requests, width))),
@@ -126,23 +126,23 @@ impl Subject {
     }
 
     fn called(&self, script: &Bare, runtime: &Runtime, requests: usize, width: usize) -> Duration {
-        let (script, keys) = (script.clone(), Rc::clone(&self.keys));
+        let (script, keys) = (script.clone(), Arc::clone(&self.keys));
         load::run(runtime, requests, width, move |index| {
-            let (script, keys) = (script.clone(), Rc::clone(&keys));
+            let (script, keys) = (script.clone(), Arc::clone(&keys));
             async move { script.ask(&keys[index % load::KEYS]).await }
         })
     }
 
-    fn decided<R: RateLimiter + Clone + 'static>(
+    fn decided<R: RateLimiter<Deciding: Send> + Clone + Send + Sync + 'static>(
         &self,
         limiter: &R,
         runtime: &Runtime,
         requests: usize,
         width: usize,
     ) -> Duration {
-        let (limiter, keys) = (limiter.clone(), Rc::clone(&self.keys));
+        let (limiter, keys) = (limiter.clone(), Arc::clone(&self.keys));
         load::run(runtime, requests, width, move |index| {
-            let (limiter, keys) = (limiter.clone(), Rc::clone(&keys));
+            let (limiter, keys) = (limiter.clone(), Arc::clone(&keys));
             async move { pass(&limiter, &keys[index % load::KEYS]).await }
         })
     }

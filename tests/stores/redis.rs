@@ -16,5 +16,7 @@ mod log;
 mod replicas;
 #[path = "redis/settings.rs"]
 mod settings;
+#[path = "redis/shared.rs"]
+mod shared;
 #[path = "redis/support.rs"]
 pub mod support;

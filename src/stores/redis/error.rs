@@ -2,6 +2,8 @@
 
 use std::{error::Error, fmt, sync::Arc, time::Duration};
 
+use ::redis::{ErrorKind, ServerErrorKind, Value};
+
 /// Why a [`Redis`](super::Redis) cannot be built, or a prefix not be used. Nothing was left behind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -72,6 +74,19 @@ pub enum RedisError {
         /// What it said.
         answer: String,
     },
+}
+
+impl RedisError {
+    pub(super) fn no_decision(answer: &Value) -> Self {
+        Self::Answer { answer: format!("{answer:?}") }
+    }
+
+    /// Whether a request was about keys that are not on one server.
+    pub(super) fn crosses_slots(&self) -> bool {
+        let Self::Server { cause } = self else { return false };
+        let error = cause.0.downcast_ref::<::redis::RedisError>();
+        error.is_some_and(|error| error.kind() == ErrorKind::Server(ServerErrorKind::CrossSlot))
+    }
 }
 
 /// What the client of Redis says of an error.

@@ -2,19 +2,21 @@
 
 use std::sync::Arc;
 
-use ::redis::Cmd;
+use ::redis::{Cmd, Value};
+use tokio::{sync::oneshot, task};
 
 use crate::{
     backend::Policy,
-    bucket::{Decision, Quota},
+    bucket::{Decision, Quota, Timestamp},
     names,
 };
 
 use super::{
     Deciding, Redis, RedisError,
+    batch::{Answer, Batch, Batches, Due},
     keys::Keys,
     link::{Link, Request},
-    script::{Op, Script, numbers},
+    script::{Op, Script, doubles, numbers},
 };
 
 /// A script that decides on keys of its own.
@@ -22,17 +24,30 @@ use super::{
 pub(super) struct Scripted {
     link: Arc<Link>,
     script: &'static Script,
+    /// As the script takes it.
+    quota: Vec<u8>,
     keys: Keys,
     policy: Policy,
+    batches: Batches,
 }
 
 impl Scripted {
-    pub(super) fn new(redis: &Redis, kind: &str, name: &str, quota: Quota, script: &'static Script) -> Self {
+    /// `terms` are what the script has to know of the quota.
+    pub(super) fn new(
+        redis: &Redis,
+        kind: &str,
+        name: &str,
+        quota: Quota,
+        script: &'static Script,
+        terms: &[u64],
+    ) -> Self {
         Self {
             link: Arc::clone(&redis.link),
             script,
+            quota: doubles(terms.iter().copied()),
             keys: Keys::new(&redis.prefix, kind, name),
             policy: Policy { name: names::permanent(name), quota },
+            batches: Batches::default(),
         }
     }
 
@@ -47,28 +62,99 @@ impl Scripted {
 
     /// Asks the script, and makes a decision of its numbers, unless they are not what it answers.
     pub(super) fn ask(
-        &self,
+        self: &Arc<Self>,
         key: &[u8],
         op: Op,
-        arguments: &[u64],
+        permits: u64,
         decision: impl FnOnce(&[u64]) -> Option<Decision> + Send + 'static,
     ) -> Deciding {
-        let cmd = self.script.call(&self.keys.of(key), op, arguments);
-        let request = Request { cmd, script: Some(self.script), repeatable: op.is_repeatable() };
-        let (link, name) = (Arc::clone(&self.link), self.policy.name);
+        let (this, name) = (Arc::clone(self), self.keys.of(key));
         Deciding::new(async move {
-            let answer = link.ask(request).await?;
+            let answer = match op {
+                Op::Decide => this.decide(&name, permits).await?,
+                _ => this.link.ask(this.request(op, [(&*name, permits)].into_iter()), this.link.deadline()).await?,
+            };
             let decided = numbers(&answer).and_then(|numbers| decision(&numbers));
-            decided
-                .map(|decision| decision.by(name))
-                .ok_or_else(|| RedisError::Answer { answer: format!("{answer:?}") })
+            decided.map(|decision| decision.by(this.policy.name)).ok_or_else(|| RedisError::no_decision(&answer))
         })
+    }
+
+    /// Together with others where some wait, else alone.
+    async fn decide(self: &Arc<Self>, name: &str, permits: u64) -> Answer {
+        let deadline = self.link.deadline();
+        let waiting = self.batches.wait();
+        if !waiting.alone && self.link.shares_calls() {
+            let (answer, due) = self.batches.join(name, permits);
+            // Tasks of their own: whoever gives up takes nobody along.
+            match due {
+                Due::Nothing => {}
+                Due::Close => drop(task::spawn(Closing { limiter: Arc::clone(self), closed: false }.run())),
+                Due::Send(batch) => drop(task::spawn(Arc::clone(self).send(batch))),
+            }
+            if let Some(answer) = self.shared(answer, deadline).await {
+                return answer;
+            }
+        }
+        self.link.ask(self.request(Op::Decide, [(name, permits)].into_iter()), deadline).await
+    }
+
+    /// The answer to a decision that shares its call; none if nothing was decided on it.
+    async fn shared(&self, answer: oneshot::Receiver<Answer>, deadline: Timestamp) -> Option<Answer> {
+        match self.link.in_time(answer, deadline).await {
+            Ok(Ok(Ok(Value::Nil)) | Err(_)) => None,
+            Ok(Ok(answer)) => Some(answer),
+            Err(timeout) => Some(Err(timeout)),
+        }
+    }
+
+    async fn send(self: Arc<Self>, mut batch: Batch) {
+        batch.leave_out_dropped();
+        if batch.is_empty() {
+            return;
+        }
+        let request = self.request(Op::Decide, batch.decisions());
+        let answer = self.link.ask(request, self.link.deadline()).await;
+        match answer {
+            // Nothing was done. All of the batch ask again by themselves, as it is dropped.
+            Err(error) if error.crosses_slots() => self.link.share_no_calls(),
+            answer => batch.answer(answer),
+        }
+    }
+
+    fn request<'a>(&self, op: Op, decisions: impl ExactSizeIterator<Item = (&'a str, u64)> + Clone) -> Request {
+        let cmd = self.script.call(op, &self.quota, decisions);
+        Request { cmd, script: Some(self.script), repeatable: op.is_repeatable() }
     }
 
     /// Forgets a key.
     pub(super) async fn reset(&self, key: &[u8]) -> Result<(), RedisError> {
         let mut cmd = Cmd::new();
         cmd.arg("UNLINK").arg(self.keys.of(key));
-        self.link.ask(Request { cmd, script: None, repeatable: true }).await.map(drop)
+        let request = Request { cmd, script: None, repeatable: true };
+        self.link.ask(request, self.link.deadline()).await.map(drop)
+    }
+}
+
+/// A batch that is open. Where the runtime ends before it is closed, nobody waits for what nobody will send.
+struct Closing {
+    limiter: Arc<Scripted>,
+    closed: bool,
+}
+
+impl Closing {
+    /// Sends what waits when all that can run now has run.
+    async fn run(mut self) {
+        task::yield_now().await;
+        self.closed = true;
+        let batch = self.limiter.batches.close();
+        Arc::clone(&self.limiter).send(batch).await;
+    }
+}
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        if !self.closed {
+            drop(self.limiter.batches.close());
+        }
     }
 }

@@ -10,7 +10,7 @@ use std::{
         Arc,
         atomic::{
             AtomicBool,
-            Ordering::{Acquire, Release},
+            Ordering::{Acquire, Relaxed, Release},
         },
     },
     time::Duration,
@@ -40,6 +40,7 @@ pub(super) struct Settings {
     pub(super) connect_timeout: Duration,
     pub(super) response_timeout: Duration,
     pub(super) reconnect_pause: Duration,
+    pub(super) shared_calls: bool,
 }
 
 impl Default for Settings {
@@ -48,6 +49,7 @@ impl Default for Settings {
             connect_timeout: Duration::from_millis(50),
             response_timeout: Duration::from_millis(50),
             reconnect_pause: Duration::from_secs(1),
+            shared_calls: true,
         }
     }
 }
@@ -68,6 +70,8 @@ pub(super) struct Link {
     state: Mutex<State>,
     /// Whether the connection in use failed to do something. It spares the others the lock.
     in_doubt: AtomicBool,
+    /// Whether a call may be about several keys.
+    shares_calls: AtomicBool,
     /// Told when an attempt to connect ended, well or not.
     attempted: Notify,
 }
@@ -102,6 +106,7 @@ enum Found {
 
 impl Link {
     pub(super) fn new(servers: Servers, settings: Settings) -> Self {
+        let shares_calls = settings.shared_calls && servers.are_one();
         let state = State { phase: Phase::Down, generation: 0, turn: 0, backoff: Backoff::default(), cause: None };
         Self {
             servers,
@@ -109,32 +114,52 @@ impl Link {
             clock: Clock::system(),
             state: Mutex::new(state),
             in_doubt: AtomicBool::new(true),
+            shares_calls: AtomicBool::new(shares_calls),
             attempted: Notify::new(),
         }
     }
 
-    /// The answer to a request, within the response timeout.
-    pub(super) async fn ask(self: &Arc<Self>, request: Request) -> Result<Value, RedisError> {
-        let after = self.settings.response_timeout;
+    /// When a request that is asked now is given up: after the response timeout.
+    pub(super) fn deadline(&self) -> Timestamp {
+        self.clock.now().saturating_add(self.settings.response_timeout)
+    }
+
+    /// Whether a call may be about several keys, which are all on one server then.
+    pub(super) fn shares_calls(&self) -> bool {
+        self.shares_calls.load(Relaxed)
+    }
+
+    /// It turned out that there are several servers.
+    pub(super) fn share_no_calls(&self) {
+        tracing::debug!("several servers behind one address: calls are not shared");
+        self.shares_calls.store(false, Relaxed);
+    }
+
+    /// The answer to a request, before `deadline`.
+    pub(super) async fn ask(self: &Arc<Self>, request: Request, deadline: Timestamp) -> Result<Value, RedisError> {
         let mut used = None;
-        match timeout(after, self.ask_patiently(request, &mut used)).await {
-            Ok(answer) => answer,
-            Err(_) => {
-                if let Some(generation) = used {
-                    self.unanswered(generation);
-                }
-                Err(self.timed_out(after))
+        let asked = self.in_time(self.ask_patiently(request, deadline, &mut used), deadline).await;
+        asked.unwrap_or_else(|timeout| {
+            if let Some(generation) = used {
+                self.unanswered(generation);
             }
-        }
+            Err(timeout)
+        })
+    }
+
+    /// What comes of something that is waited for, or that there was no time.
+    pub(super) async fn in_time<F: IntoFuture>(&self, future: F, deadline: Timestamp) -> Result<F::Output, RedisError> {
+        let left = deadline.saturating_since(self.clock.now());
+        timeout(left, future).await.map_err(|_| self.timed_out())
     }
 
     /// Asks until there is an answer, or no hope of one before the timeout. Says by which connection it asked last.
     async fn ask_patiently(
         self: &Arc<Self>,
         mut request: Request,
+        deadline: Timestamp,
         used: &mut Option<u64>,
     ) -> Result<Value, RedisError> {
-        let deadline = self.clock.now().saturating_add(self.settings.response_timeout);
         loop {
             let (mut connection, generation) = self.connection(deadline).await?;
             *used = Some(generation);
@@ -236,11 +261,11 @@ impl Link {
         }
     }
 
-    /// Why a request was not answered within that time: for want of a connection, if it is known why there is none.
-    fn timed_out(&self, after: Duration) -> RedisError {
+    /// Why a request was not answered in time: for want of a connection, if it is known why there is none.
+    fn timed_out(&self) -> RedisError {
         match &self.state.lock().cause {
             Some(cause) => RedisError::Unavailable { cause: cause.clone() },
-            None => RedisError::Timeout { after },
+            None => RedisError::Timeout { after: self.settings.response_timeout },
         }
     }
 

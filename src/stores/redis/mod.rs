@@ -18,7 +18,9 @@
 //! ```
 //!
 //! - **One round trip** and one atomic script a decision. The scripts are called by their digests; a server that has
-//!   forgotten them is told them anew with the same request.
+//!   forgotten them is told them anew with the same request. Decisions of a limiter that are asked for at the same time share a
+//!   call, which is several keys then; see [`Builder::shared_calls`]. Nobody waits for others to come, and everybody has an
+//!   answer, or an error, of their own.
 //! - **Time** is the server's. The clocks of clients do not matter. If the server's clock goes back, what was used counts that
 //!   much longer, in a token bucket at most for two bursts.
 //! - **One connection** carries all requests at the same time. It is made when it is first needed, and anew when it is lost,
@@ -34,6 +36,7 @@
 //! Needs Redis 5 or later, or a server that speaks and scripts as it does, and a tokio runtime.
 
 mod backoff;
+mod batch;
 mod builder;
 mod deciding;
 mod error;
@@ -114,6 +117,6 @@ impl Redis {
     pub async fn ping(&self) -> Result<(), RedisError> {
         let mut cmd = Cmd::new();
         cmd.arg("PING");
-        self.link.ask(Request { cmd, script: None, repeatable: true }).await.map(drop)
+        self.link.ask(Request { cmd, script: None, repeatable: true }, self.link.deadline()).await.map(drop)
     }
 }

@@ -37,6 +37,11 @@ impl Servers {
         }
     }
 
+    /// Whether all keys are on the same server.
+    pub(super) const fn are_one(&self) -> bool {
+        matches!(self, Self::Single(_))
+    }
+
     /// Whether a connection that lost a server finds it again by itself: the others of a cluster are still of use.
     pub(super) const fn heal_themselves(&self) -> bool {
         matches!(self, Self::Cluster(_))

@@ -1,151 +1,209 @@
--- A log of what was admitted in the window that ends now: one decision on one key, by the clock of the server.
+-- Logs of what was admitted in the window that ends now, by the clock of the server: one decision on each key.
 --
--- KEYS[1]      the log, a list: one entry for each request that passed, the oldest first
+-- KEYS         the logs: one entry for each request that passed, the oldest first, after one that has left the window. As
+--              long as there are few, they are one string, then a list
 -- ARGV[1]      decide, peek, charge or refund
--- ARGV[2]      permits
--- ARGV[3]      most permits in a window
--- ARGV[4]      the window, in microseconds
+-- ARGV[2]      two doubles: most permits in a window, and the window in microseconds
+-- ARGV[3]      permits, a double for each key
 --
--- Returns how many permits are used then, and how long until none is, in microseconds. Where these do not pass also how long
--- until they do.
+-- Returns how many permits are used then, and how long until none is, in microseconds, as a list. Where these do not pass
+-- also how long until they do. Where the last that are used passed now, the first number says it all, and is no list. For
+-- several keys a list of all that, with nil for a key on which nothing was decided, as it is no log.
 --
--- An entry is three numbers: the microsecond in which it passed, how many permits had passed before it, and how many had
--- with it. So what is used is a difference between the last entry and the first, requests of one microsecond are two, one
--- for a million permits is one entry, and one of many entries is found by halving. Numbers of Lua are doubles, exact below
--- 2^53: microseconds are until the year 2255, and a million permits a second for as long.
+-- An entry is two numbers: the microsecond in which it passed, and how many permits had passed with it. So what is used is
+-- the difference between the last entry and the one before the first, requests of one microsecond are two, one for a
+-- million permits is one entry, and one of many entries is found by halving. Numbers of Lua are doubles, exact below 2^53:
+-- microseconds are until the year 2255, and a million permits a second for as long.
 
-local call, pack, unpack = redis.call, struct.pack, struct.unpack
-local ENTRY, AT, TO = '>ddd', 1, 3
+local ENTRY, SIZE, AT, TO = '>dd', 16, 1, 2
+-- So many entries are sooner read and written together than one by one.
+local FEW = 64
 
-local key, op = KEYS[1], ARGV[1]
-local permits, limit, window = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local call, read, write = redis.call, struct.unpack, struct.pack
+local op, permits = ARGV[1], ARGV[3]
+local limit, window = read('>dd', ARGV[2])
 
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local gone = now - window
 
--- The rank of the first entry of which a number is above `value`, from rank `low` on. The numbers only grow.
-local function first_above(number, value, low)
-    local high = call('LLEN', key)
-    while low < high do
-        local middle = math.floor((low + high) / 2)
-        if select(number, unpack(ENTRY, call('LINDEX', key, middle))) > value then
-            high = middle
-        else
-            low = middle + 1
+-- Written out once: a command would do so with every number that it is given.
+local expiry = string.format('%.0f', math.floor(window / 1000) + 2)
+local answers, others = {}, nil
+for i = 1, #KEYS do
+    local key, cost = KEYS[i], read('>d', permits, i * 8 - 7)
+    -- Unlike GET it takes a list for none.
+    local log = call('MGET', key)[1]
+    local list = not log and redis.pcall('LRANGE', key, '0', '2')
+    if list and not (list[1] or list.err) then
+        log, list = write(ENTRY, 0, 0), nil
+    end
+    -- Most requests pass, and since the last one on their key one entry has left the window, or none. Such a one needs nothing
+    -- of what follows, not even its functions.
+    local used
+    if op == 'decide' and log and #log % SIZE == 0 and #log > 0 and #log < FEW * SIZE then
+        local base = 1
+        while base + SIZE < #log and read('>d', log, base + SIZE) <= gone do
+            base = base + SIZE
+        end
+        local _, from = read(ENTRY, log, base)
+        local last_at, to = read(ENTRY, log, #log - SIZE + 1)
+        if last_at <= now and to + cost - from <= limit then
+            used = to + cost - from
+            if base > 1 then
+                log = string.sub(log, base)
+            end
+            call('SET', key, log .. write(ENTRY, now, to + cost), 'PX', expiry)
+        end
+    elseif op == 'decide' and list and list[3] and #list[1] == SIZE then
+        local base = read('>d', list[2]) <= gone and 2 or 1
+        local _, from = read(ENTRY, list[base])
+        local last_at, to = read(ENTRY, call('LINDEX', key, '-1'))
+        if read('>d', list[base + 1]) > gone and last_at <= now and to + cost - from <= limit then
+            used = to + cost - from
+            if base > 1 then
+                call('LTRIM', key, '1', '-1')
+            end
+            call('RPUSH', key, write(ENTRY, now, to + cost))
+            call('PEXPIRE', key, expiry)
         end
     end
-    return low
-end
-
--- What has left the window is trimmed before anything is counted. Mostly that is one entry, or none, since the last request.
--- A peek only passes it over: it changes nothing.
-local two = call('LRANGE', key, 0, 1)
-local oldest, rank = two[1], 0
-if oldest and unpack(ENTRY, oldest) <= gone then
-    oldest, rank = two[2], 1
-    if oldest and unpack(ENTRY, oldest) <= gone then
-        rank = first_above(AT, gone, 2)
-        oldest = call('LINDEX', key, rank)
-    end
-    if op ~= 'peek' then
-        call('LTRIM', key, rank, -1)
-        rank = 0
-    end
-end
-
-local used, first_at, from, first_to, last_at, _, to = 0, nil, 0, 0, now, nil, 0
-if oldest then
-    first_at, from, first_to = unpack(ENTRY, oldest)
-    last_at, _, to = unpack(ENTRY, call('LINDEX', key, -1))
-    used = to - from
-end
-
--- Where the clock has gone back, entries stay in order.
-local next_at = math.max(now, last_at)
-
--- Most requests pass. Such a one needs nothing of what follows, not even its functions.
-if op == 'decide' and used + permits <= limit then
-    call('RPUSH', key, pack(ENTRY, next_at, to, to + permits))
-    call('PEXPIRE', key, math.floor((next_at + window - now) / 1000) + 2)
-    return { used + permits, next_at + window - now }
-end
-
--- The log says nothing any more when its last entry has left.
-local function expire()
-    call('PEXPIRE', key, math.floor((last_at + window - now) / 1000) + 2)
-end
-
--- Somebody may have taken the expiry away.
-local function repair()
-    if oldest and call('PTTL', key) == -1 then
-        expire()
-    end
-end
-
-local function answer()
-    return { used, used > 0 and last_at + window - now or 0 }
-end
-
--- So many permits have to leave the window first.
-local function refuse(excess)
-    local at = first_at
-    if first_to - from < excess then
-        at = unpack(ENTRY, call('LINDEX', key, first_above(TO, from + excess - 1, rank)))
-    end
-    return { used, last_at + window - now, at + window - now }
-end
-
-if op == 'decide' or op == 'peek' then
-    local excess = used + permits - limit
-    if excess <= 0 then
-        return answer()
-    end
-    if op == 'decide' then
-        repair()
-    end
-    return refuse(excess)
-end
-
-if op == 'charge' then
-    permits = math.min(permits, 2 * limit - used)
-    if permits > 0 then
-        last_at = next_at
-        call('RPUSH', key, pack(ENTRY, last_at, to, to + permits))
-        expire()
-        used = used + permits
-        if not oldest then
-            first_at, from, first_to = last_at, 0, permits
-        end
+    if used then
+        answers[i] = used
     else
-        repair()
+        others = others or {}
+        others[#others + 1] = i
     end
-else
-    -- The last ones go, as they were consumed last.
-    permits = math.min(permits, used)
-    if permits > 0 then
-        local kept = to - permits
-        local cut = first_above(TO, kept, 0)
-        local cut_at, cut_from = unpack(ENTRY, call('LINDEX', key, cut))
-        if cut_from < kept then
-            call('LSET', key, cut, pack(ENTRY, cut_at, cut_from, kept))
-            cut = cut + 1
-        end
-        if cut == 0 then
-            call('DEL', key)
-        else
-            call('LTRIM', key, 0, cut - 1)
-            last_at = unpack(ENTRY, call('LINDEX', key, -1))
-            -- Where one is left, it may be the one that was cut.
-            first_at, from, first_to = unpack(ENTRY, call('LINDEX', key, 0))
-        end
-        used = used - permits
-    end
-    repair()
 end
 
--- The log as it is after it was corrected.
-if used > limit then
-    return refuse(used - limit)
+if others then
+    local floor = math.floor
+    -- What is looked at: a string, or else a list, and how many entries it has.
+    local key, log, length
+
+    local function entry(rank)
+        if log then
+            return read(ENTRY, log, rank * SIZE + 1)
+        end
+        return read(ENTRY, call('LINDEX', key, rank))
+    end
+
+    -- The rank of the first entry of which a number is above `value`, from rank `low` on, or `high`. The numbers only grow.
+    local function first_above(number, value, low, high)
+        while low < high do
+            local middle = floor((low + high) / 2)
+            if select(number, entry(middle)) > value then
+                high = middle
+            else
+                low = middle + 1
+            end
+        end
+        return low
+    end
+
+    -- Leaves the entries from rank `base` on and before `stop`, then one more, if there is one.
+    local function keep(base, stop, more, expiry)
+        local count = stop - base + (more and 1 or 0)
+        if count == 1 then
+            call('DEL', key)
+        elseif log and count <= FEW then
+            call('SET', key, string.sub(log, base * SIZE + 1, stop * SIZE) .. (more or ''), 'PX', expiry)
+        else
+            if log then
+                call('DEL', key)
+                for rank = base, stop - 1 do
+                    call('RPUSH', key, string.sub(log, rank * SIZE + 1, (rank + 1) * SIZE))
+                end
+            elseif base > 0 or stop < length then
+                call('LTRIM', key, base, stop - 1)
+            end
+            if more then
+                call('RPUSH', key, more)
+            end
+            call('PEXPIRE', key, expiry)
+        end
+    end
+
+    local function apply(permits)
+        length = log and #log / SIZE or redis.pcall('LLEN', key)
+        if type(length) == 'table' then
+            return length
+        end
+        local missing = not log and length == 0
+        if missing then
+            log, length = write(ENTRY, 0, 0), 1
+        end
+        if length == 0 or length ~= floor(length) or not (log or #call('LINDEX', key, 0) == SIZE) then
+            return redis.error_reply('ERR what is kept is no log')
+        end
+
+        local first = 1
+        if length > 1 and entry(1) <= gone then
+            first = first_above(AT, gone, 2, length)
+        end
+        local base = first - 1
+        local _, from = entry(base)
+        local last_at, to = entry(length - 1)
+        local used = to - from
+
+        local stop, more, excess = length, nil, used + permits - limit
+        if op == 'charge' then
+            permits = math.min(permits, 2 * limit - used)
+        end
+        if (op == 'decide' and excess <= 0) or (op == 'charge' and permits > 0) then
+            -- Where the clock has gone back, entries stay in order.
+            last_at = math.max(now, last_at)
+            used, more = used + permits, write(ENTRY, last_at, to + permits)
+        elseif op == 'refund' then
+            -- The last ones go, as they were consumed last.
+            local kept = math.max(from, to - permits)
+            stop = first_above(TO, kept, first, length)
+            if stop < length then
+                local before_at, before = entry(stop - 1)
+                if before < kept then
+                    last_at = entry(stop)
+                    more = write(ENTRY, last_at, kept)
+                else
+                    last_at = before_at
+                end
+            end
+            used = kept - from
+        end
+        if op == 'charge' or op == 'refund' then
+            excess = used - limit
+        end
+
+        local rest = last_at + window - now
+        local answer = { used, used > 0 and rest or 0 }
+        if excess > 0 then
+            -- So many permits have to leave the window first.
+            local rank = first_above(TO, from + excess - 1, first, stop)
+            answer[3] = (rank < stop and entry(rank) or last_at) + window - now
+        end
+
+        if op ~= 'peek' then
+            local expiry = floor(rest / 1000) + 2
+            if base > 0 or stop < length or more then
+                keep(base, stop, more, expiry)
+            elseif not missing and call('PTTL', key) == -1 then
+                -- Somebody has taken the expiry away.
+                call('PEXPIRE', key, expiry)
+            end
+        end
+        return answer
+    end
+
+    for _, i in ipairs(others) do
+        key, log = KEYS[i], call('MGET', KEYS[i])[1]
+        local answer = apply(read('>d', permits, i * 8 - 7))
+        if #KEYS > 1 and answer.err then
+            answer = false
+        end
+        answers[i] = answer
+    end
 end
-return answer()
+
+if #KEYS > 1 then
+    return answers
+end
+return answers[1]

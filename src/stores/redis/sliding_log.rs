@@ -22,7 +22,7 @@ static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("sli
 /// [`refill_time`](Quota::refill_time), exactly, whoever of all clients asks.
 ///
 /// `Quota::per_minute(60)` is 60 permits in any minute, and `Quota::per_second(100).burst(50)` 50 in any half of a second. It
-/// keeps one entry for each request that passed within the window, some 30 bytes; where that is too much,
+/// keeps one entry for each request that passed within the window, some 20 bytes; where that is too much,
 /// [`TokenBucket`](super::TokenBucket) keeps one number. Time is the server's, in microseconds.
 ///
 /// A refusal's `retry_after` ends when the oldest permits in the way have left the window, and `reset_after` when all have. A
@@ -33,7 +33,8 @@ pub struct SlidingLog(Arc<Scripted>);
 
 impl SlidingLog {
     pub(super) fn new(redis: &Redis, name: &str, quota: Quota) -> Self {
-        Self(Arc::new(Scripted::new(redis, "log", name, quota, &SCRIPT)))
+        let terms = [quota.burst_size(), window(&quota)];
+        Self(Arc::new(Scripted::new(redis, "log", name, quota, &SCRIPT, &terms)))
     }
 
     /// Forgets what was used of a key.
@@ -54,8 +55,10 @@ impl SlidingLog {
             Op::Decide if permits == 0 => (Op::Peek, 0),
             _ => (op, permits.min(limit.saturating_mul(2))),
         };
-        self.0.ask(key, op, &[permits, limit, window(&self.0.policy().quota)], move |numbers| {
+        let window = window(&self.0.policy().quota);
+        self.0.ask(key, op, permits, move |numbers| {
             let (used, reset, wait) = match *numbers {
+                [used] => (used, window, None),
                 [used, reset] => (used, reset, None),
                 [used, reset, wait] => (used, reset, Some(wait)),
                 _ => return None,

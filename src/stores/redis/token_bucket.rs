@@ -31,8 +31,10 @@ pub struct TokenBucket {
 
 impl TokenBucket {
     pub(super) fn new(redis: &Redis, name: &str, quota: Quota) -> Self {
-        let scripted = Scripted::new(redis, "bucket", name, quota, &SCRIPT);
-        Self { scripted: Arc::new(scripted), gcra: Gcra::new(&quota) }
+        let gcra = Gcra::new(&quota);
+        let (micros, ticks) = split(gcra.interval());
+        let terms = [quota.burst_size(), micros, ticks];
+        Self { scripted: Arc::new(Scripted::new(redis, "bucket", name, quota, &SCRIPT, &terms)), gcra }
     }
 
     /// Fills the bucket of a key.
@@ -55,12 +57,7 @@ impl TokenBucket {
         let gcra = self.gcra;
         // No bucket is further from full than two bursts.
         let burst = self.scripted.policy().quota.burst_size();
-        let cost = split(permits.min(2 * burst) * gcra.interval());
-        let full = split(burst * gcra.interval());
-        let arguments = [cost.0, full.0, cost.1, full.1];
-        // Most quotas are whole microseconds.
-        let count = if cost.1 == 0 && full.1 == 0 { 2 } else { 4 };
-        self.scripted.ask(key, op, &arguments[..count], move |numbers| {
+        self.scripted.ask(key, op, permits.min(2 * burst), move |numbers| {
             let (code, ticks) = match *numbers {
                 [code] => (code, 0),
                 [code, ticks] => (code, ticks),

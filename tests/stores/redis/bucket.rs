@@ -84,10 +84,10 @@ async fn it_decides_as_a_local_limiter_does_at_the_same_time() {
                 // Time passes: for the bucket by moving it back.
                 let micros = random(400_000) * 1_000_000;
                 clock.advance(Duration::from_micros(micros));
-                if let Some(value) = raw.ask::<Option<String>>(&format!("GET {KEY}")).await {
+                if let Some(value) = raw.ask::<Option<Vec<u8>>>(&format!("GET {KEY}")).await {
                     // A permit takes whole microseconds, so there are no ticks.
-                    let at = value.parse::<u64>().unwrap() - micros;
-                    let _set: String = raw.ask(&format!("SET {KEY} {at} KEEPTTL")).await;
+                    let at = f64::from_be_bytes(value.try_into().unwrap()) - micros as f64;
+                    raw.set(KEY, &at.to_be_bytes(), "KEEPTTL").await;
                 }
                 continue;
             }
@@ -111,10 +111,14 @@ async fn a_clock_of_the_server_that_goes_back_costs_two_bursts_at_most() {
     let quota = Quota::per_second(10);
     let bucket = redis.token_bucket("a", quota);
     let now: (u64, u64) = raw.ask("TIME").await;
-    let _set: String = raw.ask(&format!("SET {KEY} {}.15999 PX 100000000", (now.0 + 86_400) * 1_000_000)).await;
-    let refused = bucket.decided(b"k", 1).await;
-    assert_eq!(refused.retry_after, Some(Duration::from_millis(1_100)));
-    assert_eq!(refused.reset_after, 2 * quota.refill_time());
+    let at = ((now.0 + 86_400) * 1_000_000) as f64;
+    // With the ticks of the next microsecond, and without.
+    for ticks in [&15_999_u16.to_be_bytes()[..], &[]] {
+        raw.set(KEY, &[&at.to_be_bytes(), ticks].concat(), "KEEPTTL").await;
+        let refused = bucket.decided(b"k", 1).await;
+        assert_eq!(refused.retry_after, Some(Duration::from_millis(1_100)));
+        assert_eq!(refused.reset_after, 2 * quota.refill_time());
+    }
 }
 
 #[tokio::test]
@@ -122,7 +126,9 @@ async fn what_is_no_bucket_is_an_error_that_says_so() {
     let Some(server) = support::start() else { return };
     let (redis, mut raw) = (support::patient(&server), Raw::of(&server).await);
     let bucket = redis.token_bucket("a", Quota::per_second(10));
-    for (spoil, says) in [("SET {} hello", "no token bucket"), ("LPUSH {} x", "WRONGTYPE")] {
+    for (spoil, says) in
+        [("SET {} hello", "no token bucket"), ("LPUSH {} x", "WRONGTYPE"), ("SETRANGE {} 8 x", "no token bucket")]
+    {
         let _gone: u64 = raw.ask(&format!("DEL {KEY}")).await;
         let _done: ::redis::Value = raw.ask(&spoil.replace("{}", KEY)).await;
         let error = bucket.decide(b"k", 1).await.unwrap_err();

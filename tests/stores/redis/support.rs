@@ -61,6 +61,18 @@ impl Raw {
         cmd.query_async(&mut self.0).await.unwrap()
     }
 
+    /// Sets a key to bytes.
+    pub async fn set(&mut self, key: &str, value: &[u8], how: &str) {
+        let _set: String = ::redis::cmd("SET").arg(key).arg(value).arg(how).query_async(&mut self.0).await.unwrap();
+    }
+
+    /// How often a command was called since `CONFIG RESETSTAT`.
+    pub async fn calls(&mut self, command: &str) -> u64 {
+        let stats: String = self.ask("INFO commandstats").await;
+        let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+        line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
+    }
+
     pub fn connection(&mut self) -> &mut MultiplexedConnection {
         &mut self.0
     }
