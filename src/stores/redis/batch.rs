@@ -1,8 +1,8 @@
 //! Decisions that are asked for at the same time, and share a call of the script.
 //!
 //! A call costs the server as much as what is decided by it, and the client more. So whoever asks while others wait for their
-//! answers joins those who ask at the same moment. Nobody is kept waiting for it: a batch is closed when everything that could
-//! run has run, and it does not matter whether earlier ones are answered.
+//! answers joins those who ask at the same moment. Nobody waits for others to come: each member lets what can run now run once,
+//! and then closes the batch, if no other has. So none depends on another that is busy or gone.
 
 use std::{
     mem,
@@ -14,18 +14,20 @@ use ::redis::Value;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
+use crate::bucket::Timestamp;
+
 use super::RedisError;
 
-/// Most decisions of a call. The server does nothing else meanwhile, for a quarter of a millisecond.
+/// Most decisions of a call. The server does nothing else meanwhile, mostly for a quarter of a millisecond.
 const MOST: usize = 64;
 
-/// What the script answers to one decision. None, or a sender that is gone: it decided nothing, and is asked for that one alone.
+/// What became of one decision of a call. With [`Value::Nil`], or if the sender is gone, it is to be asked for alone.
 pub(super) type Answer = Result<Value, RedisError>;
 
 /// The decisions of a limiter that wait.
 #[derive(Debug, Default)]
 pub(super) struct Batches {
-    /// Decisions that have no answer yet.
+    /// Decisions that have no answer yet. Only a hint, so it orders nothing.
     waiting: AtomicUsize,
     open: Mutex<Batch>,
 }
@@ -33,9 +35,12 @@ pub(super) struct Batches {
 /// The decisions of one call.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
+    number: u64,
     /// The names of all keys, one after the other.
     names: String,
     members: Vec<Member>,
+    /// When the last of them gives up.
+    deadline: Timestamp,
 }
 
 #[derive(Debug)]
@@ -45,15 +50,14 @@ struct Member {
     answer: oneshot::Sender<Answer>,
 }
 
-/// What is to be done about a batch after somebody joined.
+/// A decision that has joined a batch.
 #[derive(Debug)]
-pub(super) enum Due {
-    /// Nothing: others will.
-    Nothing,
-    /// It was opened, and is to be closed.
-    Close,
-    /// It is full, and to be sent.
-    Send(Batch),
+pub(super) struct Joined {
+    /// Of the batch.
+    pub(super) number: u64,
+    pub(super) answer: oneshot::Receiver<Answer>,
+    /// The batch, if it is full now: to be sent.
+    pub(super) full: Option<Batch>,
 }
 
 /// One decision that waits, until it is dropped.
@@ -70,24 +74,23 @@ impl Batches {
     }
 
     /// Adds a decision to the batch that is open.
-    pub(super) fn join(&self, name: &str, permits: u64) -> (oneshot::Receiver<Answer>, Due) {
-        let (answer, receiver) = oneshot::channel();
+    pub(super) fn join(&self, name: &str, permits: u64, deadline: Timestamp) -> Joined {
+        let (sender, answer) = oneshot::channel();
         let mut open = self.open.lock();
         let begin = open.names.len();
         open.names.push_str(name);
         let name = begin..open.names.len();
-        open.members.push(Member { name, permits, answer });
-        let due = match open.members.len() {
-            MOST => Due::Send(mem::take(&mut *open)),
-            1 => Due::Close,
-            _ => Due::Nothing,
-        };
-        (receiver, due)
+        open.members.push(Member { name, permits, answer: sender });
+        open.deadline = open.deadline.max(deadline);
+        let number = open.number;
+        let full = (open.members.len() == MOST).then(|| open.take());
+        Joined { number, answer, full }
     }
 
-    /// Closes the batch that is open. It may be empty, where it was full before.
-    pub(super) fn close(&self) -> Batch {
-        mem::take(&mut *self.open.lock())
+    /// Closes the batch of that number, and returns it to be sent. None if it is closed.
+    pub(super) fn close(&self, number: u64) -> Option<Batch> {
+        let mut open = self.open.lock();
+        (open.number == number).then(|| open.take())
     }
 }
 
@@ -98,13 +101,24 @@ impl Drop for Waiting<'_> {
 }
 
 impl Batch {
+    /// Leaves the next one open.
+    fn take(&mut self) -> Self {
+        let next = Self { number: self.number + 1, ..Self::default() };
+        mem::replace(self, next)
+    }
+
+    /// When the last of its members gives up.
+    pub(super) fn deadline(&self) -> Timestamp {
+        self.deadline
+    }
+
     /// Leaves out who does not wait any more: nothing need be consumed.
     pub(super) fn leave_out_dropped(&mut self) {
         self.members.retain(|member| !member.answer.is_closed());
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.members.is_empty()
+    pub(super) fn len(&self) -> usize {
+        self.members.len()
     }
 
     /// The name of a key, and permits.
@@ -134,22 +148,31 @@ impl Batch {
 mod tests {
     use super::*;
 
-    fn joined(batches: &Batches, count: usize) -> Vec<(oneshot::Receiver<Answer>, Due)> {
-        (0..count).map(|index| batches.join(&format!("key {index}"), index as u64)).collect()
+    fn joined(batches: &Batches, count: usize) -> Vec<Joined> {
+        let join = |index| batches.join(&format!("key {index}"), index, Timestamp::from_millis(1_000 - index));
+        (0..count as u64).map(join).collect()
     }
 
     #[test]
-    fn the_first_to_join_closes_and_the_last_one_sends() {
+    fn whoever_comes_first_closes_a_batch_and_nobody_twice() {
         let batches = Batches::default();
-        for _ in 0..2 {
-            let mut joined = joined(&batches, MOST);
-            let (_, last) = joined.pop().unwrap();
-            let Due::Send(batch) = last else { panic!("{last:?}") };
-            assert_eq!(batch.decisions().len(), MOST);
-            assert!(matches!(joined[0].1, Due::Close));
-            assert!(joined[1..].iter().all(|(_, due)| matches!(due, Due::Nothing)));
-            assert!(batches.close().is_empty());
+        for number in 0..3 {
+            let joined = joined(&batches, 3);
+            assert!(joined.iter().all(|joined| joined.number == number && joined.full.is_none()));
+            let batch = batches.close(number).unwrap();
+            assert_eq!((batch.len(), batch.deadline()), (3, Timestamp::from_millis(1_000)));
+            assert!(batches.close(number).is_none());
         }
+    }
+
+    #[test]
+    fn the_last_one_sends_a_batch_that_is_full() {
+        let batches = Batches::default();
+        let mut joined = joined(&batches, MOST);
+        assert_eq!(joined.pop().unwrap().full.unwrap().decisions().len(), MOST);
+        assert!(joined.iter().all(|joined| joined.full.is_none()));
+        assert!(batches.close(0).is_none());
+        assert_eq!(batches.close(1).unwrap().len(), 0);
     }
 
     #[test]
@@ -157,21 +180,21 @@ mod tests {
         let batches = Batches::default();
         let mut joined = joined(&batches, 4);
         drop(joined.remove(1));
-        let mut batch = batches.close();
+        let mut batch = batches.close(0).unwrap();
         batch.leave_out_dropped();
         assert_eq!(batch.decisions().collect::<Vec<_>>(), [("key 0", 0), ("key 2", 2), ("key 3", 3)]);
         batch.answer(Ok(Value::Array(vec![Value::Int(7), Value::Nil, Value::Int(9)])));
-        let answers: Vec<_> = joined.iter_mut().map(|(answer, _)| answer.try_recv().unwrap().unwrap()).collect();
+        let answers: Vec<_> = joined.iter_mut().map(|joined| joined.answer.try_recv().unwrap().unwrap()).collect();
         assert_eq!(answers, [Value::Int(7), Value::Nil, Value::Int(9)]);
     }
 
     #[test]
     fn one_alone_gets_the_whole_answer() {
         let batches = Batches::default();
-        let (mut answer, _) = batches.join("k", 1);
+        let mut joined = joined(&batches, 1).remove(0);
         let whole = Value::Array(vec![Value::Int(1), Value::Int(2)]);
-        batches.close().answer(Ok(whole.clone()));
-        assert_eq!(answer.try_recv().unwrap().unwrap(), whole);
+        batches.close(0).unwrap().answer(Ok(whole.clone()));
+        assert_eq!(joined.answer.try_recv().unwrap().unwrap(), whole);
     }
 
     #[test]
@@ -180,9 +203,9 @@ mod tests {
         let timeout = RedisError::Timeout { after: std::time::Duration::ZERO };
         for answer in [Err(timeout), Ok(Value::Okay), Ok(Value::Array(vec![Value::Int(1)]))] {
             let joined = joined(&batches, 2);
-            batches.close().answer(answer);
-            for (mut answer, _) in joined {
-                assert!(answer.try_recv().unwrap().is_err());
+            batches.close(joined[0].number).unwrap().answer(answer);
+            for mut joined in joined {
+                assert!(joined.answer.try_recv().unwrap().is_err());
             }
         }
     }

@@ -94,7 +94,7 @@ impl Builder {
     /// Whether decisions that are asked for at the same time share a call, which costs server and client half as much. Default:
     /// true. Not for a proxy that looks only at the first key of a call and spreads keys over several servers by that, as Envoy
     /// and twemproxy do: it would send the others to a server that does not have them. A proxy that refuses such calls is
-    /// noticed, and a cluster never gets any.
+    /// asked for each key alone, and a cluster never gets any.
     pub fn shared_calls(mut self, shared: bool) -> Self {
         self.settings.shared_calls = shared;
         self

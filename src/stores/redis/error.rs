@@ -80,13 +80,6 @@ impl RedisError {
     pub(super) fn no_decision(answer: &Value) -> Self {
         Self::Answer { answer: format!("{answer:?}") }
     }
-
-    /// Whether a request was about keys that are not on one server.
-    pub(super) fn crosses_slots(&self) -> bool {
-        let Self::Server { cause } = self else { return false };
-        let error = cause.0.downcast_ref::<::redis::RedisError>();
-        error.is_some_and(|error| error.kind() == ErrorKind::Server(ServerErrorKind::CrossSlot))
-    }
 }
 
 /// What the client of Redis says of an error.
@@ -96,6 +89,12 @@ pub struct Cause(Arc<dyn Error + Send + Sync>);
 impl Cause {
     pub(super) fn new(error: impl Error + Send + Sync + 'static) -> Self {
         Self(Arc::new(error))
+    }
+
+    /// Whether it is that keys of one request are not on one server.
+    pub(super) fn crosses_slots(&self) -> bool {
+        let error = self.0.downcast_ref::<::redis::RedisError>();
+        error.is_some_and(|error| error.kind() == ErrorKind::Server(ServerErrorKind::CrossSlot))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ::redis::{Cmd, Value};
-use tokio::{sync::oneshot, task};
+use tokio::task;
 
 use crate::{
     backend::Policy,
@@ -13,7 +13,7 @@ use crate::{
 
 use super::{
     Deciding, Redis, RedisError,
-    batch::{Answer, Batch, Batches, Due},
+    batch::{Answer, Batch, Batches, Joined},
     keys::Keys,
     link::{Link, Request},
     script::{Op, Script, doubles, numbers},
@@ -83,23 +83,29 @@ impl Scripted {
     async fn decide(self: &Arc<Self>, name: &str, permits: u64) -> Answer {
         let deadline = self.link.deadline();
         let waiting = self.batches.wait();
-        if !waiting.alone && self.link.shares_calls() {
-            let (answer, due) = self.batches.join(name, permits);
-            // Tasks of their own: whoever gives up takes nobody along.
-            match due {
-                Due::Nothing => {}
-                Due::Close => drop(task::spawn(Closing { limiter: Arc::clone(self), closed: false }.run())),
-                Due::Send(batch) => drop(task::spawn(Arc::clone(self).send(batch))),
-            }
-            if let Some(answer) = self.shared(answer, deadline).await {
-                return answer;
-            }
+        if !waiting.alone
+            && self.link.shares_calls()
+            && let Some(answer) = self.decide_together(name, permits, deadline).await
+        {
+            return answer;
         }
         self.link.ask(self.request(Op::Decide, [(name, permits)].into_iter()), deadline).await
     }
 
-    /// The answer to a decision that shares its call; none if nothing was decided on it.
-    async fn shared(&self, answer: oneshot::Receiver<Answer>, deadline: Timestamp) -> Option<Answer> {
+    /// None where nothing came of it, and it is to be asked for alone.
+    async fn decide_together(self: &Arc<Self>, name: &str, permits: u64, deadline: Timestamp) -> Option<Answer> {
+        let Joined { number, answer, full } = self.batches.join(name, permits, deadline);
+        let batch = match full {
+            Some(batch) => Some(batch),
+            None => {
+                task::yield_now().await;
+                self.batches.close(number)
+            }
+        };
+        if let Some(batch) = batch {
+            // By a task: whoever gives up takes nobody along.
+            self.link.spawn(Arc::clone(self).send(batch));
+        }
         match self.link.in_time(answer, deadline).await {
             Ok(Ok(Ok(Value::Nil)) | Err(_)) => None,
             Ok(Ok(answer)) => Some(answer),
@@ -109,14 +115,17 @@ impl Scripted {
 
     async fn send(self: Arc<Self>, mut batch: Batch) {
         batch.leave_out_dropped();
-        if batch.is_empty() {
+        if batch.len() == 0 {
             return;
         }
         let request = self.request(Op::Decide, batch.decisions());
-        let answer = self.link.ask(request, self.link.deadline()).await;
-        match answer {
-            // Nothing was done. All of the batch ask again by themselves, as it is dropped.
-            Err(error) if error.crosses_slots() => self.link.share_no_calls(),
+        match self.link.ask(request, batch.deadline()).await {
+            // It may be about one key, or about the call being about several. As the batch is dropped, all ask alone.
+            Err(RedisError::Server { cause }) if batch.len() > 1 => {
+                if cause.crosses_slots() {
+                    self.link.share_no_calls();
+                }
+            }
             answer => batch.answer(answer),
         }
     }
@@ -132,29 +141,5 @@ impl Scripted {
         cmd.arg("UNLINK").arg(self.keys.of(key));
         let request = Request { cmd, script: None, repeatable: true };
         self.link.ask(request, self.link.deadline()).await.map(drop)
-    }
-}
-
-/// A batch that is open. Where the runtime ends before it is closed, nobody waits for what nobody will send.
-struct Closing {
-    limiter: Arc<Scripted>,
-    closed: bool,
-}
-
-impl Closing {
-    /// Sends what waits when all that can run now has run.
-    async fn run(mut self) {
-        task::yield_now().await;
-        self.closed = true;
-        let batch = self.limiter.batches.close();
-        Arc::clone(&self.limiter).send(batch).await;
-    }
-}
-
-impl Drop for Closing {
-    fn drop(&mut self) {
-        if !self.closed {
-            drop(self.limiter.batches.close());
-        }
     }
 }

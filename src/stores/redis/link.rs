@@ -18,7 +18,7 @@ use std::{
 
 use ::redis::{Cmd, Value};
 use parking_lot::Mutex;
-use tokio::{sync::Notify, time::timeout};
+use tokio::{runtime::Handle, sync::Notify, time::timeout};
 
 use crate::{
     bucket::Timestamp,
@@ -70,7 +70,7 @@ pub(super) struct Link {
     state: Mutex<State>,
     /// Whether the connection in use failed to do something. It spares the others the lock.
     in_doubt: AtomicBool,
-    /// Whether a call may be about several keys.
+    /// Whether a call may be about several keys. Who has not seen yet that it may not is told by the server.
     shares_calls: AtomicBool,
     /// Told when an attempt to connect ended, well or not.
     attempted: Notify,
@@ -92,6 +92,8 @@ enum Phase {
     Connecting,
     Up {
         connection: Connection,
+        /// What the connection lives on.
+        runtime: Handle,
         /// When it was first found not to answer, if it has not answered since.
         silent_since: Option<Timestamp>,
     },
@@ -124,6 +126,15 @@ impl Link {
         self.clock.now().saturating_add(self.settings.response_timeout)
     }
 
+    /// Runs something that others than its caller wait for: where the connection lives, without which nothing comes of it anyway.
+    pub(super) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
+        let runtime = match &self.state.lock().phase {
+            Phase::Up { runtime, .. } => Some(runtime.clone()),
+            Phase::Connecting | Phase::Down => None,
+        };
+        drop(runtime.unwrap_or_else(Handle::current).spawn(future));
+    }
+
     /// Whether a call may be about several keys, which are all on one server then.
     pub(super) fn shares_calls(&self) -> bool {
         self.shares_calls.load(Relaxed)
@@ -131,8 +142,9 @@ impl Link {
 
     /// It turned out that there are several servers.
     pub(super) fn share_no_calls(&self) {
-        tracing::debug!("several servers behind one address: calls are not shared");
-        self.shares_calls.store(false, Relaxed);
+        if self.shares_calls.swap(false, Relaxed) {
+            tracing::info!("several Redis servers behind one address: calls are not shared any more");
+        }
     }
 
     /// The answer to a request, before `deadline`.
@@ -292,7 +304,7 @@ impl Link {
         match outcome {
             Ok(connection) => {
                 state.generation += 1;
-                state.phase = Phase::Up { connection, silent_since: None };
+                state.phase = Phase::Up { connection, runtime: Handle::current(), silent_since: None };
                 state.cause = None;
                 self.in_doubt.store(true, Release);
             }

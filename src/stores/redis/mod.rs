@@ -19,7 +19,7 @@
 //!
 //! - **One round trip** and one atomic script a decision. The scripts are called by their digests; a server that has
 //!   forgotten them is told them anew with the same request. Decisions of a limiter that are asked for at the same time share a
-//!   call, which is several keys then; see [`Builder::shared_calls`]. Nobody waits for others to come, and everybody has an
+//!   call, which is about several keys then; see [`Builder::shared_calls`]. Nobody waits for others to come, and everybody has an
 //!   answer, or an error, of their own.
 //! - **Time** is the server's. The clocks of clients do not matter. If the server's clock goes back, what was used counts that
 //!   much longer, in a token bucket at most for two bursts.

@@ -17,7 +17,7 @@
 
 local ENTRY, SIZE, AT, TO = '>dd', 16, 1, 2
 -- So many entries are sooner read and written together than one by one.
-local FEW = 64
+local FEW = 32
 
 local call, read, write = redis.call, struct.unpack, struct.pack
 local op, permits = ARGV[1], ARGV[3]
@@ -55,7 +55,7 @@ for i = 1, #KEYS do
             end
             call('SET', key, log .. write(ENTRY, now, to + cost), 'PX', expiry)
         end
-    elseif op == 'decide' and list and list[3] and #list[1] == SIZE then
+    elseif op == 'decide' and list and list[3] and #list[1] + #list[2] + #list[3] == 3 * SIZE then
         local base = read('>d', list[2]) <= gone and 2 or 1
         local _, from = read(ENTRY, list[base])
         local last_at, to = read(ENTRY, call('LINDEX', key, '-1'))
@@ -110,10 +110,12 @@ if others then
             call('SET', key, string.sub(log, base * SIZE + 1, stop * SIZE) .. (more or ''), 'PX', expiry)
         else
             if log then
-                call('DEL', key)
+                local entries = {}
                 for rank = base, stop - 1 do
-                    call('RPUSH', key, string.sub(log, rank * SIZE + 1, (rank + 1) * SIZE))
+                    entries[#entries + 1] = string.sub(log, rank * SIZE + 1, (rank + 1) * SIZE)
                 end
+                call('DEL', key)
+                call('RPUSH', key, unpack(entries))
             elseif base > 0 or stop < length then
                 call('LTRIM', key, base, stop - 1)
             end
@@ -145,6 +147,9 @@ if others then
         local _, from = entry(base)
         local last_at, to = entry(length - 1)
         local used = to - from
+        if not (used >= 0 and used <= 2 ^ 53 and math.abs(last_at) <= 2 ^ 53) then
+            return redis.error_reply('ERR what is kept is no log')
+        end
 
         local stop, more, excess = length, nil, used + permits - limit
         if op == 'charge' then

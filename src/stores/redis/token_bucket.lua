@@ -32,7 +32,7 @@ for i = 1, #KEYS do
     local us, bytes = 0, kept and #kept
     if bytes == 8 then
         us = read('>d', kept) - now
-        if us < 0 then
+        if not (us > 0) then
             us = 0
         end
     end
@@ -81,7 +81,7 @@ if others then
             else
                 return redis.error_reply('ERR what is kept is no token bucket')
             end
-            if us < 0 then
+            if not (us >= 0) then
                 us, ticks = 0, 0
             end
             us, ticks = in_debt(us, ticks)

@@ -136,4 +136,15 @@ async fn what_is_no_bucket_is_an_error_that_says_so() {
         bucket.reset(b"k").await.unwrap();
         assert!(bucket.decided(b"k", 1).await.allowed);
     }
+    // What has the length of one is taken for one, and no number in it does harm.
+    for number in [f64::NAN, -f64::NAN, f64::NEG_INFINITY, f64::INFINITY, f64::MAX, f64::MIN, -0.0] {
+        for ticks in [&[0xff, 0xff][..], &[]] {
+            raw.set(KEY, &[&number.to_be_bytes(), ticks].concat(), "KEEPTTL").await;
+            let decision = bucket.decided(b"k", 1).await;
+            assert!(
+                decision.remaining <= 9 && decision.reset_after <= Duration::from_secs(2),
+                "{number}: {decision:?}"
+            );
+        }
+    }
 }

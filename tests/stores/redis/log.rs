@@ -130,7 +130,7 @@ async fn what_has_left_the_window_is_trimmed_before_it_is_counted() {
 
 /// Entries that have left the window, entries that have not, and how they are kept.
 fn cases() -> impl Iterator<Item = (u32, u32, Form)> {
-    let counts = [0_u32, 1, 2, 3, 61, 62, 63, 64, 100, 1_000]
+    let counts = [0_u32, 1, 2, 3, 29, 30, 31, 32, 33, 64, 100, 1_000]
         .into_iter()
         .flat_map(|old| [0_u32, 1, 2, 7].map(|young| (old, young)));
     counts.flat_map(|(old, young)| [Form::String, Form::List].map(|form| (old, young, form)))
@@ -143,7 +143,7 @@ async fn a_log_that_grows_long_becomes_a_list_and_says_the_same() {
     let log = redis.sliding_log("a", Quota::per_hour(200));
     for left in (0..200).rev() {
         assert_eq!(log.decided(b"k", 1).await.remaining, left);
-        let expected = if left >= 200 - 63 { Form::String } else { Form::List };
+        let expected = if left >= 200 - 31 { Form::String } else { Form::List };
         assert_eq!(form(&mut raw).await, Some(expected), "{left} left");
         let entries = entries(&mut raw).await;
         assert!(entries.iter().map(|entry| entry[1]).eq((0..=200 - left as u32).map(f64::from)), "{entries:?}");
@@ -175,6 +175,18 @@ async fn what_is_no_log_is_an_error_that_says_so() {
         }
         log.reset(b"k").await.unwrap();
         assert!(log.decided(b"k", 1).await.allowed);
+    }
+    // Nor do numbers that are none come to anything else.
+    for number in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+        for form in [Form::String, Form::List] {
+            for entry in [[number, 2.0], [2e15, number], [number, number]] {
+                put(&mut raw, form, &[[0.0, 1.0], [0.0, 1.5], entry]).await;
+                match log.decide(b"k", 1).await {
+                    Ok(decision) => assert!(decision.remaining <= 9, "{decision:?}"),
+                    Err(error) => assert!(error.to_string().contains("no log"), "{error}"),
+                }
+            }
+        }
     }
 }
 
