@@ -78,6 +78,13 @@ struct Held {
     threads: usize,
 }
 
+impl Held {
+    /// No more than `before`. It may be less: the thread of a test before may have ended since.
+    fn is_within(self, before: Self) -> bool {
+        self.descriptors <= before.descriptors && self.threads <= before.threads
+    }
+}
+
 fn held() -> Held {
     let count = |path| fs::read_dir(path).expect("Linux has it").count();
     Held { descriptors: count("/proc/self/fd"), threads: count("/proc/self/task") }
@@ -112,7 +119,8 @@ fn ten_thousand_local_limiters_that_were_dropped_hold_nothing() {
     build(200);
     let (before, memory) = (held(), resident());
     build(10_000);
-    assert_eq!(held(), before);
+    let after = held();
+    assert!(after.is_within(before), "{after:?} after {before:?}");
     let grown = resident().saturating_sub(memory);
     assert!(grown < 16 << 20, "{grown} bytes more");
 }
@@ -126,7 +134,7 @@ fn hundreds_of_nodes_that_came_and_went_leave_no_task_no_socket_and_no_memory() 
         let (before, memory) = (held(), resident());
         comes_and_goes(200).await;
         eventually("all tasks have ended", || tasks() == 0).await;
-        eventually("all sockets are closed", || held() == before).await;
+        eventually("all sockets are closed", || held().is_within(before)).await;
         let grown = resident().saturating_sub(memory);
         assert!(grown < 32 << 20, "{grown} bytes more");
     });
