@@ -141,6 +141,9 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
+        // A namespace goes a while after its name. Until then it would answer for its address, which may be another's by now.
+        // There is none where the other end is gone already.
+        let _unplugged = self.run(["ip", "link", "del", CABLE]);
         if let Err(problem) = run(Command::new("ip").args(["netns", "del", &self.namespace])) {
             eprintln!("left behind: {problem}");
         }

@@ -6,6 +6,8 @@ use std::{
     net::{IpAddr, SocketAddr, TcpListener, UdpSocket},
     process::Command,
     sync::atomic::{AtomicU32, Ordering},
+    thread,
+    time::{Duration, Instant},
 };
 
 use tokio::runtime::Runtime;
@@ -85,6 +87,10 @@ impl Switch {
         }
         host.run(["ip", "link", "set", CABLE, "up"])?;
         host.run(["ip", "link", "set", "lo", "up"])?;
+        // The system takes a moment to see that both ends are up, and drops what is sent before. Whoever makes the network of a
+        // pod waits for that too.
+        is_up(&host, CABLE)?;
+        is_up(&self.host, &port)?;
         host.asks(DNS[usize::from(families == Families::V6)].parse().expect("an address"))?;
         Ok(host)
     }
@@ -118,4 +124,16 @@ impl Switch {
         let _inside = runtime.enter();
         DnsServer::serve(udp.try_into().unwrap(), tcp.try_into().unwrap())
     }
+}
+
+/// Waits until packets go over a device.
+fn is_up(host: &Host, device: &str) -> Result<(), String> {
+    let begin = Instant::now();
+    while !host.run(["ip", "-brief", "link", "show", "dev", device])?.contains(" UP ") {
+        if begin.elapsed() > Duration::from_secs(10) {
+            return Err(format!("{device} does not come up"));
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
 }
