@@ -72,7 +72,7 @@ async fn cluster(count: usize, tune: impl Fn(Builder) -> Builder) -> Vec<Limiter
 }
 
 /// What this process has open and alive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 struct Held {
     descriptors: usize,
     threads: usize,

@@ -43,3 +43,5 @@ mod processes;
 mod switch;
 #[path = "namespaces/turn.rs"]
 mod turn;
+
+use node_process::eventually;

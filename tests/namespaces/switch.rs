@@ -6,14 +6,13 @@ use std::{
     net::{IpAddr, SocketAddr, TcpListener, UdpSocket},
     process::Command,
     sync::atomic::{AtomicU32, Ordering},
-    thread,
-    time::{Duration, Instant},
 };
 
 use tokio::runtime::Runtime;
 
 use crate::{
     dns_server::DnsServer,
+    eventually,
     host::{CABLE, Host, new_name, run},
 };
 
@@ -89,8 +88,8 @@ impl Switch {
         host.run(["ip", "link", "set", "lo", "up"])?;
         // The system takes a moment to see that both ends are up, and drops what is sent before. Whoever makes the network of a
         // pod waits for that too.
-        is_up(&host, CABLE)?;
-        is_up(&self.host, &port)?;
+        is_up(&host, CABLE);
+        is_up(&self.host, &port);
         host.asks(DNS[usize::from(families == Families::V6)].parse().expect("an address"))?;
         Ok(host)
     }
@@ -127,13 +126,7 @@ impl Switch {
 }
 
 /// Waits until packets go over a device.
-fn is_up(host: &Host, device: &str) -> Result<(), String> {
-    let begin = Instant::now();
-    while !host.run(["ip", "-brief", "link", "show", "dev", device])?.contains(" UP ") {
-        if begin.elapsed() > Duration::from_secs(10) {
-            return Err(format!("{device} does not come up"));
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-    Ok(())
+fn is_up(host: &Host, device: &str) {
+    let link = ["ip", "-brief", "link", "show", "dev", device];
+    eventually(&format!("{device} is up"), || host.run(link).is_ok_and(|said| said.contains(" UP ")));
 }

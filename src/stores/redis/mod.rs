@@ -30,7 +30,8 @@
 //! - **Memory**: every key expires when it says nothing any more. Keys must not be evicted before: a bucket that is gone is a
 //!   full one. With `maxmemory`, set `maxmemory-policy` to `noeviction` or `volatile-ttl`.
 //! - **Failures** are a [`RedisError`] a decision, never a refusal. If an answer was lost with its connection, the request is
-//!   sent again while there is time, so its permits may be consumed twice. A refund is not sent again to a single server;
+//!   sent again while there is time, so its permits may be consumed twice; so may those of a call that was shared and ended half
+//!   way, as it does where somebody else wrote into the middle of a long log. A refund is not sent again to a single server;
 //!   the client of a cluster sends again by itself what was lost, whatever it is, so there a refund may be given twice.
 //!
 //! Needs Redis 5 or later, or a server that speaks and scripts as it does, and a tokio runtime.

@@ -38,38 +38,52 @@ for i = 1, #KEYS do
     if list and not (list[1] or list.err) then
         log, list = write(ENTRY, 0, 0), nil
     end
-    -- Most requests pass, and since the last one on their key one entry has left the window, or none. Such a one needs nothing
-    -- of what follows, not even its functions.
-    local used
-    if op == 'decide' and log and #log % SIZE == 0 and #log > 0 and #log < FEW * SIZE then
-        local base = 1
-        while base + SIZE < #log and read('>d', log, base + SIZE) <= gone do
-            base = base + SIZE
-        end
-        local _, from = read(ENTRY, log, base)
-        local last_at, to = read(ENTRY, log, #log - SIZE + 1)
-        if last_at <= now and to + cost - from <= limit then
-            used = to + cost - from
-            if base > 1 then
-                log = string.sub(log, base)
+    -- Most requests pass, or wait for the oldest entry, and since the last one on their key one entry has left the window, or
+    -- none. Such a one needs nothing of what follows, not even its functions.
+    local answer
+    if op == 'decide' and (log and #log > 0 and #log % SIZE == 0
+        or list and list[3] and #list[1] + #list[2] + #list[3] == 3 * SIZE) then
+        -- The entry before the window, the one after it, which is in `head` at `first`, and the last one.
+        local base, from, head, first, last_at, to, _ = 1, nil, nil, nil, nil, nil, nil
+        if log then
+            while base + SIZE < #log and read('>d', log, base + SIZE) <= gone do
+                base = base + SIZE
             end
-            call('SET', key, log .. write(ENTRY, now, to + cost), 'PX', expiry)
+            _, from = read(ENTRY, log, base)
+            head, first = log, base + SIZE
+            last_at, to = read(ENTRY, log, #log - SIZE + 1)
+        else
+            base = read('>d', list[2]) <= gone and 2 or 1
+            _, from = read(ENTRY, list[base])
+            head, first = list[base + 1], 1
+            last_at, to = read(ENTRY, call('LINDEX', key, '-1'))
         end
-    elseif op == 'decide' and list and list[3] and #list[1] + #list[2] + #list[3] == 3 * SIZE then
-        local base = read('>d', list[2]) <= gone and 2 or 1
-        local _, from = read(ENTRY, list[base])
-        local last_at, to = read(ENTRY, call('LINDEX', key, '-1'))
-        if read('>d', list[base + 1]) > gone and last_at <= now and to + cost - from <= limit then
-            used = to + cost - from
-            if base > 1 then
-                call('LTRIM', key, '1', '-1')
+        local excess = to + cost - from - limit
+        if excess <= 0 and last_at <= now then
+            if log and #log < FEW * SIZE then
+                if base > 1 then
+                    log = string.sub(log, base)
+                end
+                call('SET', key, log .. write(ENTRY, now, to + cost), 'PX', expiry)
+                answer = to + cost - from
+            elseif list and read('>d', head) > gone then
+                if base > 1 then
+                    call('LTRIM', key, '1', '-1')
+                end
+                call('RPUSH', key, write(ENTRY, now, to + cost))
+                call('PEXPIRE', key, expiry)
+                answer = to + cost - from
             end
-            call('RPUSH', key, write(ENTRY, now, to + cost))
-            call('PEXPIRE', key, expiry)
+        elseif excess > 0 and base == 1 and first < #head and last_at <= now then
+            -- Nothing has left the window, and nothing is written, but where somebody has taken the expiry away.
+            local first_at, first_to = read(ENTRY, head, first)
+            if first_to - from >= excess and first_at > gone and call('PTTL', key) ~= -1 then
+                answer = { to - from, last_at + window - now, first_at + window - now }
+            end
         end
     end
-    if used then
-        answers[i] = used
+    if answer then
+        answers[i] = answer
     else
         others = others or {}
         others[#others + 1] = i

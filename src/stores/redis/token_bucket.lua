@@ -37,10 +37,15 @@ for i = 1, #KEYS do
         end
     end
     local after = us + read('>d', permits, i * 8 - 7) * interval
-    if op == 'decide' and interval_ticks == 0 and after <= full and (not bytes or bytes == 8) then
-        -- Most requests pass, and most quotas have no ticks. Such a one needs nothing of what follows, not even its functions.
+    -- Most requests are decided by this, and most quotas have no ticks. Such a one needs nothing of what follows, not even its
+    -- functions.
+    local usual = op == 'decide' and interval_ticks == 0 and (not bytes or bytes == 8)
+    if usual and after <= full then
         call('SET', key, write('>d', now + after), 'PX', math.floor(after / 1000) + 2)
         answers[i] = after * 2 + 1
+    elseif usual and us <= full and call('PTTL', key) ~= -1 then
+        -- Nothing is written, but where somebody has taken the expiry away.
+        answers[i] = us * 2
     else
         others = others or {}
         others[#others + 1] = i

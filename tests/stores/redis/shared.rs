@@ -1,19 +1,19 @@
 //! Decisions that are asked for at the same time.
 
 use std::{
-    pin::pin,
+    pin::Pin,
     task::{Context, Poll, Waker},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use peerlimit::{
     Decision, Quota, RateLimiter,
-    stores::redis::{Redis, RedisError},
+    stores::redis::{Redis, RedisError, TokenBucket},
 };
 use tokio::task::JoinSet;
 
 use super::support::{self, Raw};
-use crate::conformance::Answers as _;
+use crate::{conformance::Answers as _, servers::Server};
 
 /// Most decisions of a call.
 const MOST: u64 = 64;
@@ -136,15 +136,20 @@ async fn a_server_that_forgot_the_script_is_told_it_with_the_call_that_is_shared
 
 /// Polls once.
 fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
-    pin!(future).poll(&mut Context::from_waker(Waker::noop()))
+    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// A limiter with a connection to a server that knows its script.
+async fn warm(server: &Server) -> TokenBucket {
+    let bucket = support::patient(server).token_bucket("a", QUOTAS[0]);
+    assert!(bucket.decided(b"warm", 1).await.allowed);
+    bucket
 }
 
 #[tokio::test]
 async fn who_leaves_before_the_call_consumes_nothing_and_takes_nobody_along() {
     let Some(server) = support::start() else { return };
-    let redis = support::patient(&server);
-    let bucket = redis.token_bucket("a", QUOTAS[0]);
-    assert!(bucket.decided(b"warm", 1).await.allowed);
+    let bucket = warm(&server).await;
     let [mut first, mut leaves, mut stays] = ["first", "leaves", "stays"].map(|key| bucket.decide(key.as_bytes(), 1));
     // The first one is asked for alone. No other task runs before this one waits.
     assert!(poll(&mut first).is_pending() && poll(&mut leaves).is_pending() && poll(&mut stays).is_pending());
@@ -157,9 +162,7 @@ async fn who_leaves_before_the_call_consumes_nothing_and_takes_nobody_along() {
 #[tokio::test]
 async fn who_does_not_go_on_keeps_nobody_waiting() {
     let Some(server) = support::start() else { return };
-    let redis = support::patient(&server);
-    let bucket = redis.token_bucket("a", QUOTAS[0]);
-    assert!(bucket.decided(b"warm", 1).await.allowed);
+    let bucket = warm(&server).await;
     let [mut first, mut rests] = ["first", "rests"].map(|key| bucket.decide(key.as_bytes(), 1));
     // Somebody is asked for alone, and somebody opens a batch; neither is looked at again.
     assert!(poll(&mut first).is_pending() && poll(&mut rests).is_pending());
@@ -172,11 +175,9 @@ async fn who_does_not_go_on_keeps_nobody_waiting() {
 #[test]
 fn a_runtime_that_rests_or_ends_keeps_nobody_of_another_waiting_and_counts_nobody_twice() {
     let Some(server) = support::start() else { return };
-    let redis = support::patient(&server);
-    let bucket = redis.token_bucket("a", QUOTAS[0]);
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let lives = runtime();
-    assert!(lives.block_on(bucket.decided(b"warm", 1)).allowed);
+    let bucket = lives.block_on(warm(&server));
     for (polls, ends) in [(1, false), (1, true), (2, false), (2, true)] {
         let other = runtime();
         let key = format!("joins {polls} {ends}");
@@ -208,7 +209,9 @@ async fn an_address_of_several_servers_is_noticed_and_asked_for_each_key_alone()
     };
     let mut raw = Raw::of(&server).await;
     let _slots: String = raw.ask("CLUSTER ADDSLOTSRANGE 0 16383").await;
+    let begin = Instant::now();
     while !raw.ask::<String>("CLUSTER INFO").await.contains("cluster_state:ok") {
+        assert!(begin.elapsed() < Duration::from_secs(30), "no cluster");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let redis = support::patient(&server);
